@@ -37,7 +37,7 @@ SPEED = {
 RIVALS = ("a plain PyTorch loop", "two such loops at once", "vmap, or our JAX engine")
 
 
-RANGES = re.compile(r"\(([\d.]+)-([\d.]+)\)")
+RANGES = re.compile(r"\((-?[\d.]+)-([\d.]+)\)")
 """Ranges as earlier results have them."""
 
 

@@ -121,6 +121,7 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
             "L_{2,3} on S_5, xi_(k+1)/2, ||u*||_2",
             "L<sub>2,3</sub> on S<sub>5</sub>, ξ<sub>k+1</sub>/2, ‖u*‖<sub>2</sub>",
         ),
+        ("||v||_inf <= ||v||_F", "‖v‖<sub>∞</sub> <= ‖v‖<sub>F</sub>"),
         ("d^max(L - 1, 1) examples", "d<sup>max(L − 1, 1)</sup> examples"),  # noqa: RUF001
         ("far fewer than all", "far fewer than all"),
         ("(xi), k = 3, of xi_3: (xi)", "(xi), k = 3, of ξ<sub>3</sub>: (xi)"),
@@ -160,6 +161,7 @@ def test_minus_signs_are_set_in_text_alone() -> None:
         ("max_{i not in S} |G_i|; printed: ||w^(1)||_2", r"[\max _{i\notin S} |G_{i}|]; printed: [\|w^{(1)}\|_{2}]"),
         ("E[1{w . x > 0} x_i] by ``sample``", r"[\mathbb{E}[\mathbf{1}\{w\cdot x>0\}x_{i}]] by <code>sample</code>"),
         ("sum over a cell of n'^2 (two words)", r"sum over a cell of [{n^{\prime }}^{2}] (two words)"),
+        ("integral over 0..m* of V(m) dm", r"integral over [0,\dots,m^{*}] of [V(m) \mathrm{d}m]"),
         ("hat Maj_n(d) = sqrt(2 / (3p))", r"[\widehat{\operatorname{Maj}}_{n}(d) = \sqrt{2/(3p)}]"),
     ],
 )
@@ -210,7 +212,9 @@ def test_every_calculator_stands_on_one_page_of_theory() -> None:
     assert {modules[homes[one.name]] for one in catalogue()} == {1}
     own = [study for study in (calculators.SHARED, *studies()) if any(one.study == study for one in catalogue())]
     assert [study for study in own if not (DOCS / calculators.FOLDER / f"{study}.md").exists()] == []
-    rows = re.findall(r'<tr><td><a href="(\w+)/#([\w.]+)"', calculators.calculators())
+    index = calculators.calculators()
+    assert "`" not in index and "sqrt(" not in index  # names are code with links, and summaries and sources are set
+    rows = re.findall(r'<tr><td><a href="(\w+)/#([\w.]+)"', index)
     assert sorted(rows) == sorted((one.study, f"{homes[one.name]}.{one.name}") for one in catalogue())
 
 

@@ -4,7 +4,7 @@ import re
 from html import escape
 
 import listing
-from docstrings import formula
+from docstrings import formula, worded
 
 from elegans.discovery import calculator_homes, studies
 from elegans.theory import Calculator, catalogue
@@ -59,8 +59,7 @@ def _folded(study: str, entries: list[Calculator]) -> str:
 
 def _row(one: Calculator) -> str:
     target = f"{one.study}/#{calculator_homes()[one.name]}.{one.name}"
-    summary = one.summary.replace("``", "")
     return (
-        f'<tr><td><a href="{target}"><code>{one.name}</code></a><br>{escape(summary, quote=False)}</td>'
-        f"<td>{formula(one.formula)}<br><small>{escape(one.source, quote=False)}</small></td></tr>"
+        f'<tr><td><a href="{target}"><code>{one.name}</code></a><br>{worded(one.summary)}</td>'
+        f"<td>{formula(one.formula)}<br><small>{worded(one.source)}</small></td></tr>"
     )

@@ -92,7 +92,7 @@ def with_formulas(docstring: str) -> str:
     text = _prose(parts[0])
     for title, body, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         flat = " ".join(body.split())
-        shown = formula(flat) if title == "Formula" else sourced(flat)
+        shown = formula(flat) if title == "Formula" else worded(flat)
         text += f'<p class="{title.lower()}"><b>{title}.</b> {shown}</p>\n\n' + _prose(rest)
     return text
 
@@ -121,9 +121,10 @@ def formula(text: str) -> str:
     return PRINTED.sub(r"<br><i>\1</i>", typeset(text, linked))
 
 
-def sourced(text: str) -> str:
-    """Return the source of a formula as HTML."""
-    return re.sub(r"``(.*?)``", lambda match: linked(match[1]), escape(text, quote=False))
+def worded(text: str) -> str:
+    """Return the source of a formula, or a summary, as HTML."""
+    parts = re.split("``(.*?)``", text)
+    return "".join(linked(part) if place % 2 else _set(part) for place, part in enumerate(parts))
 
 
 def linked(code: str) -> str:

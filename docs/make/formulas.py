@@ -20,6 +20,6 @@ def formatted(text: str) -> str:
     text = re.sub(r"\^(-?\d+(?:\.\d+)?|\w)", r"<sup>\1</sup>", text)
     text = re.sub(rf"(?<=[\w‖])_(?:{INSIDE}|\{{([^}}]*)\}})", lambda found: f"<sub>{found[1] or found[2]}</sub>", text)
     text = re.sub(r"(?<![\w/])(\w|grad|‖)_(\w+)", r"\1<sub>\2</sub>", text)
-    text = re.sub(r"‖_(\w)", r"‖<sub>\1</sub>", text)
+    text = re.sub(r"‖_(\w)", r"‖<sub>\1</sub>", text.replace("‖_inf", "‖<sub>∞</sub>"))
     text = re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖])", " − ", text)  # noqa: RUF001
     return re.sub(r"(?<![\w.)\]-])-(?=[\d(])", "−", text)  # noqa: RUF001

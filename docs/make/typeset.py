@@ -26,7 +26,7 @@ WORDS = (
     | NAMED
     | {"sum": r"\sum", "prod": r"\prod", "integral": r"\int", "grad": r"\nabla", "mod": r"\bmod", "xor": r"\oplus"}
     | {"inf": r"\infty", "infinity": r"\infty", "gt": r"\tilde\gamma", "gbar": r"\bar g"}
-    | {name: rf"\mathrm{{d}}{name[1:]}" for name in ["dt", "dr", "ds", "dq", "dv", "dA", "dW", "dL", "df", "dl"]}
+    | {name: rf"\mathrm{{d}}{name[1:]}" for name in ["dm", "dt", "dr", "ds", "dq", "dv", "dA", "dW", "dL", "df", "dl"]}
     | {name: " ".join(name) for name in ["ja", "kb", "lc", "ab", "abc"]}
 )
 """Words that are mathematics."""

@@ -70,7 +70,7 @@ class CertificateError(ElegansError, ValueError):
 
 
 class PhenomenonError(ElegansError, ValueError):
-    """A phenomenon is unknown, or its story is not whole."""
+    """A phenomenon that does not exist, or whose story is incomplete."""
 
 
 class TheoryError(ElegansError, ValueError):

@@ -87,7 +87,7 @@ class Option:
 
 
 def parts(**each: Callable[["Experiment"], "Experiment"]) -> Callable[["Experiment", Any], "Experiment"]:
-    """Return what applies an option that chooses ``all`` of an experiment, or what decides some of its claims alone.
+    """Return the ``apply`` of an option whose value is ``all`` for the whole experiment, or the name of a part of it.
 
     Args:
         each: by the name of a part, a function that returns this part of an experiment.
@@ -139,8 +139,8 @@ class Experiment:
             the number of trials per cell; an empty sweep if there are none.
         claims: the published statements that it bears on, each with the rule that decides it from these tables.
         options: the options other than the scale, by name.
-        lines: by two dotted columns, the plane, functions from the columns of a cell to the lines of theory through
-            cells that differ from it in these two.
+        lines: by the two dotted columns of a plane, functions from a cell's columns to the lines of theory in the plane
+            of the cells that differ from it in these two.
         labels: returns the columns by which the tables name a cell, given its trial, if they are not dotted columns.
         extras: functions that write further files, such as an animation, from the tables and a path; by file name.
 

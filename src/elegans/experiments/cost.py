@@ -60,8 +60,9 @@ class RunPlan:
         shapes: the number of different shapes of cells: trials of one shape cost the same.
         measured: the number of shapes that were measured; the others are taken to cost as much as the nearest shape.
         seconds: the maximum duration, or the duration of a traced frontier if it is as assumed.
-        expected: the duration if the share of this maximum that is needed, because trials end when they are solved, is
-            in the committed run, at the same scale or otherwise at the largest; None if there is none.
+        expected: the likely duration: ``seconds`` times the share of its own maximum that the committed run took, since
+            trials end when they are solved. That run is at the same scale or, if there is none, the one with the most
+            trials; None without a committed run.
         workers: how many cores train: threads, or beyond this machine's cores the workers of a cluster.
         efficiency: the share of a cluster's time that is spent on training; None for threads of this machine.
         writer: the share of a cluster's time during which the process that claims and records is busy; or None.

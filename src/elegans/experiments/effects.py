@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NORMAL = 1.959964
 """The half-width of a 95% interval of a normal estimate, in standard errors."""
 APART = 1000
-"""Runs whose first seeds differ by so much share none: their cells have no more trials each."""
+"""Runs whose first seeds differ by at least this number share no seed, since no cell has more trials."""
 COLUMNS = ("claim", "study", "scale", "verdict", "part", "estimate", "low", "high", "above", "below", "distance")
 
 

@@ -21,15 +21,16 @@ class KernelRidge(Learner, Model):
 
     A round adds the next ``examples`` examples, by default the whole sample, and the regression is exact after every
     round: its Cholesky factor grows by a block. The examples that a kernel needs are thus counted as for a network.
-    The curve's loss, (f - y)^2, and error are those on each round's examples before they are added.
+    The curve has the loss (f - y)^2 and the error on each round's examples before they are added.
 
     Its parameters are ``{"x": (count, n), "coefficients": (count,)}``; without examples every answer is 0.
 
     Formula: f(x) = sum_i c_i K(x, x_i), (K + ridge) c = y; with u the cosine of the angle between two inputs,
-        K = |x| |x'| h(u): h = k1 for ``relu``, the kernel of a random hidden layer, h = k1 + u k0 for ``ntk``, the
-        tangent kernel of both layers; k0 = (pi - arccos u) / pi, k1 = (u (pi - arccos u) + sqrt(1 - u^2)) / pi.
+    K = |x| |x'| h(u): h = k1 for ``relu``, the kernel of a random hidden layer, h = k1 + u k0 for ``ntk``, the tangent
+    kernel of both layers; k0 = (pi - arccos u) / pi, k1 = (u (pi - arccos u) + sqrt(1 - u^2)) / pi.
+
     Source: Cho and Saul, "Kernel methods for deep learning" (2009); Jacot, Gabriel and Hongler, "Neural tangent kernel"
-        (2018); Glasgow (2024), section 1.1, for the order of n^2 examples that the XOR takes.
+    (2018); Glasgow (2024), section 1.1, for the order of n^2 examples that the XOR takes.
 
     Args:
         kernel: ``ntk`` or ``relu``.

@@ -31,7 +31,7 @@ class SubsetSearch(Learner, Model):
 
     Its parameters are ``{"support": (k,)}``; before the first round the support is empty and the answer always +1.
 
-    Source: Pareto frontiers, section 3.1 (warm-up: exhaustive, parallel and random subset search); costs in
+    Source: Pareto frontiers, section 3.2 (warm-up: exhaustive, parallel and random subset search); costs in
     ``elegans.theory.exhaustive_search`` and its neighbours.
 
     Args:

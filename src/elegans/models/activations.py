@@ -288,7 +288,7 @@ class Sinusoid(Oscillation):
 
     @property
     def phase(self) -> float:
-        """Pi (1 - k) / 2, in radians."""
+        """The constant added to the argument: pi (1 - k) / 2, in radians."""
         return math.pi * (1 - self.degree) / 2
 
     @property

@@ -54,8 +54,9 @@ class AttentionOnly(Model):
 
     Its parameters, with n heads' columns side by side and t the task's length, are
 
-        ``{"embedding": {"token": (k, width)}, "layer1": {"query", "key", "value": (width, width), "relative": (t,
-        width)}, "layer2": {…}, …, "output": {"weight": (width, k)}}``
+        {"embedding": {"token": (k, width)},
+         "layer1": {"query", "key", "value": (width, width), "relative": (t, width)}, "layer2": {…}, …,
+         "output": {"weight": (width, k)}}
 
     in the plain form with relative positions. Absolute positions are ``embedding.position`` (t, width), added to the
     tokens, instead of ``relative``. The prenorm form adds ``scale``, ``shift`` (width,) and ``merge`` (width, width)

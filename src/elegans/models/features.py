@@ -1,6 +1,6 @@
 """Linear predictors on fixed features, as baselines for networks.
 
-Each is f(x) = <Psi(x), w>, with an embedding Psi that is drawn once and fixed: no gradient reaches it, but weight decay
+Each is f(x) = w . Psi(x), with an embedding Psi that is drawn once and fixed: no gradient reaches it, but weight decay
 does, unless it is 0 in the training's ``layers``.
 
 Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), sections 3 and 6.1.
@@ -25,7 +25,7 @@ Width = Annotated[int, Field(ge=1)]
 
 
 class LinearPredictor(Model, kind="linear-predictor"):
-    """f(x) = <w, x> + c, from w = 0 and c = 0; and the base of predictors on other features.
+    """f(x) = w . x + c, from w = 0 and c = 0; and the base of predictors on other features.
 
     Its parameters are ``{"output": {"weight": (n,), "bias": ()}}``.
     """

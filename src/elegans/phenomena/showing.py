@@ -116,7 +116,7 @@ def watched(watch: Callable[[Trial], Any] | None = None) -> Train:
     """Return a function that trains a trial and measures its errors and what further probes measure.
 
     Args:
-        watch: returns a view of a trial, a context manager that is called with outcomes.
+        watch: returns a view of a trial: a context manager whose value is called with the outcome so far at each check.
     """
 
     def train(trial: Trial, *probes: Probe, errors: bool = True) -> Outcome:

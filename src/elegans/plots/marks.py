@@ -26,8 +26,8 @@ def band(ax: Axes, x: Any, middle: Any, low: Any, high: Any, colour: Any = COLOU
         ax: the axes.
         x: where, of shape (points,).
         middle: the line.
-        low: the lower end of the band, and
-        high: its upper end; an infinite one reaches beyond the figure.
+        low: the lower end of the band.
+        high: the upper end; an infinite one reaches beyond the figure.
         colour: of both.
         style: of the line, and its ``label``.
     """
@@ -91,8 +91,8 @@ def estimates(
         ax: the axes.
         x: where, of shape (estimates,).
         y: the estimates; estimates that are not finite are omitted.
-        low: the lower ends, and
-        high: the upper ends of their intervals.
+        low: the lower ends of their intervals.
+        high: the upper ends.
         colour: of all.
         across: whether the estimates lie along the x axis, with ``x`` as their places along y.
         style: of the marks, and their ``label``; a line joins them if ``fmt`` has one, as ``o-``.

@@ -71,6 +71,7 @@ class ParameterTrajectory(Probe):
                 raise ValueError(f"names must be parameters or layers of the model: {name!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
+        """Return the arrays of the chosen parameters by their dotted names, as in ``hidden.weight``."""
         prefixes = tuple(f"{name}." for name in self.names) if self.names is not None else ("",)
         leaves = leaves_by_name(snapshot.parameters).items()
         return {name: np.array(leaf) for name, leaf in leaves if f"{name}.".startswith(prefixes)}

@@ -251,7 +251,7 @@ ADDED = ("cells", "cells_done", "trials", "done", "this_run", "elapsed", *FINISH
 
 
 def added(before: Progress | None, progress: Progress) -> Progress:
-    """Return the progress of a run added to that before it; how much will follow is unknown."""
+    """Return the progress of a run added to the progress before it; how much will follow is unknown."""
     earlier = {name: 0 if before is None else getattr(before, name) for name in ADDED}
     total = {name: getattr(progress, name) + earlier[name] for name in ADDED}
     pace = progress.per_second or total["this_run"] / max(total["elapsed"], 1e-3)  # a run that begins has none yet

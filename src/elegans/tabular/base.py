@@ -159,8 +159,8 @@ class SparseMLP(Estimator, ABC):
         n_bins: the largest number of bins of a column, or None for max(4, min(32, rows // 4, 8000 // columns)).
         categorical_features: ``from_dtype`` for columns of type category, object or string; numbers or names of
             columns; a mask; or None for no column.
-        missing: ``auto``: gaps are an input of their own; ``error``; or the statistic of training rows that replaces a
-            missing number: ``mean``, ``median`` or ``most_frequent``.
+        missing: ``auto``: gaps are an input of their own; ``error``: they are refused; or the statistic of training
+            rows that replaces a missing number: ``mean``, ``median`` or ``most_frequent``.
         missing_indicator: whether each column with replaced values gets an input that shows where they were.
         standardise: whether ``encoding="standard"`` scales columns to mean 0 and standard deviation 1 in training rows.
         dropout: the probability that a step leaves a neuron of a shared trunk out; ``auto``: 0.5 up to 500 rows,
@@ -175,7 +175,8 @@ class SparseMLP(Estimator, ABC):
         early_stopping: whether training returns to its state of lowest loss on validation rows: with a shared trunk
             after all epochs, else after ``n_iter_no_change`` epochs without a lower loss. Rows are held out by class
             (none of a class with a single row) unless they are given to ``fit``. ``auto``: if they are given, or for
-            networks of their own with at least 1000 rows, as many held out as classes.
+            networks of their own if there are at least 1000 rows and at least as many rows are held out as there are
+            classes.
         validation_fraction: the fraction of rows to hold out.
         n_iter_no_change: the patience of early stopping, in epochs, of networks of their own.
         dtype: the type of all arithmetic in training, ``float32`` or ``float64``; ``auto``: ``float32`` with at least
@@ -547,7 +548,7 @@ class SparseMLP(Estimator, ABC):
         """Return how much the score falls when a feature is shuffled, by ``sklearn.inspection.permutation_importance``.
 
         Args:
-            X: rows, best of a test set.
+            X: rows, preferably of a test set.
             y: their targets.
             n_repeats: how often each feature is shuffled.
 

@@ -261,7 +261,8 @@ def noisy_parity(
     uninformative, and the class jumps where a feature passes its threshold.
 
     Formula: y = 1 where an odd number of the k drawn columns j have x_j > t_j, with t_j uniform on [-1/2, 1/2); flipped
-        with probability ``noise``.
+    with probability ``noise``.
+
     Source: the traits come from Grinsztajn et al. (2022), as listed in Pareto frontiers, section 4.2.
 
     Args:
@@ -289,9 +290,11 @@ def random_tree(
 ) -> Rows:
     """Draw a table whose class is the output of a complete decision tree over k features; sibling leaves differ.
 
-    Formula: a node tests whether one of k drawn columns, uniformly drawn, exceeds a standard normal threshold; at the
-        last forks, a fair coin decides which side is of the second class. Flipped with probability ``noise``.
-    Source: as ``noisy_parity``, whose arguments these are; there are ``depth`` tests between the root and a leaf.
+    A node tests whether one of k drawn columns, uniformly drawn, exceeds a standard normal threshold; at the last
+    forks, a fair coin decides which side is of the second class. Classes are flipped with probability ``noise``. There
+    are ``depth`` tests between the root and a leaf.
+
+    Arguments and source as for ``noisy_parity``.
     """
     if not 1 <= depth <= 20:
         raise TrialError(f"depth of a random tree must be from 1 to 20: depth={depth}")

@@ -212,7 +212,7 @@ class Bins:
     embed: bool = True
 
     def fit(self, rows: RawRows, owner: Sequence[int], weights: Any = None) -> "Bins":
-        """Learn scales, bins and levels of columns that belong to these columns of the table."""
+        """Learn scales, bins and levels of columns; ``owner`` has the table's column to which each belongs."""
         count, columns = rows.numbers.shape
         bins = self.bins or max(4, min(32, count // 4, 8000 // columns))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -273,7 +273,7 @@ class Standard:
     standardise: bool
 
     def fit(self, rows: RawRows, owner: Sequence[int], weights: Any = None) -> "Standard":
-        """Learn means and standard deviations of columns that belong to these columns of the table."""
+        """Learn means and standard deviations of columns; ``owner`` has the table's column to which each belongs."""
         numbers = rows.numbers
         self.varies = np.ptp(numbers, axis=0) > 0
         with np.errstate(over="ignore", invalid="ignore"):

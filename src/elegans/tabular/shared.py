@@ -180,7 +180,7 @@ class SharedNetworks:
             epochs: by default ``settings.epochs``.
             callback: called with the mean loss after every epoch.
             stop: ends the training after a step; the learning rate still ends at 0 where its time is limited.
-            threads: change no bit; by default as many as BLAS may use.
+            threads: how many threads train, with the same result bit for bit; by default as many as BLAS may use.
         """
         epochs = self.settings.epochs if epochs is None else epochs
         stop, losses, begun = StopSignal() if stop is None else stop, [], time.monotonic()

@@ -21,8 +21,8 @@ class Table(Task):
     remaining rows of the pool are the validation part, which such a sample does not include. Test errors are exact if
     as many examples are evaluated as there are held-out rows. Labels are +1 for the second class and -1 for the first.
 
-    Source: Pareto frontiers, appendix C.3 (10% held out, per trial; features of mean 0 and variance 1). The
-        validation part is an addition: there, models are selected by the held-out errors that are then reported.
+    Source: Pareto frontiers, appendix C.3 (10% held out, per trial; features of mean 0 and variance 1). We added the
+    validation part: the paper selects models by the held-out errors that it then reports.
 
     Args:
         name: the table, as for ``elegans.tabular.load_table``. Tables that need no download are checked at once.

@@ -19,8 +19,8 @@ class BiasedParity(Supported, Task):
     all signs on A equal, to +1 or to -1 with probability 1/2 each. The label is the product of the signs on A; k is
     odd, so on D2 the label is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
 
-    Counters: example i has the signs of ``random.signs`` in its first ceil(n / 64) lanes. In the next lane, bit 0 of
-    the first word is the common sign (0 for +1), and the example comes from D2 if the upper 24 bits of the second
+    Counters: example i has the signs of ``random.rademacher`` in its first ceil(n / 64) lanes. In the next lane, bit 0
+    of the first word is the common sign (0 for +1), and the example comes from D2 if the upper 24 bits of the second
     word, as a uniform number, are below ``mix``; its signs on A are then replaced by the common sign.
 
     Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), section 2 (which prints the signs on A

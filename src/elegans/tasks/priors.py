@@ -165,7 +165,8 @@ class Mixture(Prior):
 class BinarySymmetricPrior(Prior, kind="symmetric2"):
     """Two symbols, each repeated with the same probability a, uniform from 1/2 - epsilon to 1/2 + epsilon.
 
-    With epsilon = 1/2 these are all doubly stochastic chains of two symbols; a small one leaves those near coin flips.
+    With epsilon = 1/2 these are all doubly stochastic chains of two symbols; a small epsilon leaves chains near coin
+    flips.
 
     Args:
         epsilon: half the length of the interval, positive and at most 1/2, the default.
@@ -185,7 +186,7 @@ class BinarySymmetricPrior(Prior, kind="symmetric2"):
 
 
 class NGram(Prior, kind="ngram"):
-    """The next symbol depends on the last n - 1: each context has its own distribution, uniform on the simplex.
+    """The next symbol depends on the last n - 1 symbols: each context has its own distribution, uniform on the simplex.
 
     Args:
         n: the order, at least 2: ``ngram:2`` has the distribution of ``dirichlet:1``.

@@ -17,16 +17,16 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 CURVE_EXAMPLES, MOST_POINTS, FEWEST_POINTS = 64, 100, 8
 """For a curve of errors: the held-out examples at each point, and the number of points."""
 CURVE_SHARE = 0.02
-"""Held-out examples evaluated for such a curve up to any step, per example in the minibatches. In the cheapest steps (a
-ReLU network in the fused engine) an example takes little more time than its evaluation."""
+"""Held-out examples that a curve of errors evaluates up to any step, per example in the minibatches up to then. In the
+cheapest steps (a ReLU network in the fused engine) an example takes little more time than its evaluation."""
 
 
 @lru_cache(maxsize=256)
 def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> tuple[int, ...]:
     """Return the steps at which errors are evaluated for a curve, evenly spaced on a logarithmic axis.
 
-    A training may end long before its last step. So that the curve costs it little even then, early steps are as sparse
-    as ``FEWEST_POINTS`` would be over the whole training, as far as the cost allows by then.
+    Up to ``FEWEST_POINTS`` of them are always evaluated. Others are added only where the curve costs little up to their
+    step, since a training may end long before its last step.
 
     Args:
         steps: the number of steps of the training.
@@ -91,7 +91,7 @@ class StoppingChecks:
         return self._count_checks(~unsolved)
 
     def take(self, mistakes: int | None) -> Bool[np.ndarray, " trials"]:
-        """Return the same for a single trial from its number of mistakes, or None if that is larger than allowed."""
+        """Return the decision on a single trial, given its number of mistakes, or None if it is larger than allowed."""
         self.mistakes = np.array([mistakes or 0])
         self.unseen = None if mistakes is None else np.zeros((1, 0), np.uint32)
         return self._count_checks(np.array([mistakes is not None]))

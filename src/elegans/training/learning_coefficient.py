@@ -55,7 +55,13 @@ class LocalLearningCoefficient(Probe):
             raise ValueError(f"batches of the baseline must have a size: batches={self.batches}, batch_size=None")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``estimate``, ``standard_error``, ``left``, ``acceptance``, ``noise`` and ``trusted``."""
+        """Return the estimate and its diagnostics.
+
+        They are ``estimate`` and ``standard_error`` over chains; ``left``, the share of chains that end in another
+        basin; ``acceptance``, the mean probability with which a Metropolis step would accept a step; ``noise``, the
+        standard deviation that the baseline adds to the estimate; and ``trusted``, 1 if the three allow an estimate,
+        else 0.
+        """
         from jax.flatten_util import ravel_pytree
 
         key = snapshot.key("probe").fold(snapshot.step)

@@ -36,7 +36,7 @@ class Constant(Schedule):
 
 
 class Piecewise(Schedule):
-    """A constant factor from each of some steps on: ``Piecewise(steps=(0, 1000), values=(1, 0.1))``.
+    """A factor that is constant between the given steps: ``Piecewise(steps=(0, 1000), values=(1, 0.1))``.
 
     Args:
         steps: increasing, beginning with 0.

@@ -29,7 +29,7 @@ def certify(
         source: an outcome with its parameters, or the ``PairWeights`` or ``ParityWeights`` of a network.
         task: the task; an outcome's own by default.
         support: of a parity; the one that an outcome's task draws by default.
-        tolerance: by what share of the largest margin anything may fall short.
+        tolerance: by what share of the largest margin the network, a neuron or a logit may fall short.
 
     Raises:
         CertificateError: another network or task, no parameters, or a support that is not known.

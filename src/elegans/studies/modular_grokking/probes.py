@@ -104,8 +104,9 @@ class AnalyticForm(PairProbe):
         Over neurons, float32: ``share`` (of the power of u, v and w, each of norm 1, at the neuron's own frequency),
         ``phase`` (|phi_u + phi_v - phi_w| in radians, at most pi) and ``size`` (relative to the largest). Numbers:
         ``shares`` and ``phases``, their means weighted by size; ``accuracy`` on all pairs; ``cosines``, the accuracy of
-        the network whose neurons are replaced by their cosines; ``analytic``, that with the phase phi_u + phi_v of w in
-        addition; and ``frequencies``, how many are the own one of a neuron of at least 1% of the largest size.
+        the network whose neurons are replaced by their cosines; ``analytic``, its accuracy once w also has
+        the phase phi_u + phi_v; and ``frequencies``, how many frequencies neurons of at least 1% of the largest size
+        have.
         """
         assert isinstance(snapshot.task, ModularAddition)
         return analytic_form(*pair_weights(snapshot.parameters, snapshot.task.p))

@@ -94,7 +94,7 @@ def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: floa
 
 
 def theory_lines(columns: Mapping[str, Any]) -> list[Line]:
-    """Return the same lines for the plane of a cell of sparse parities, over sample size and width, with constant 1."""
+    """Return the lines of ``overlay_theory``, with constant 1, in the plane of sample size and width of a cell."""
     n, k, steps = (columns.get(name) for name in ("task.n", "task.k", "training.steps"))
     if n is None or k is None or steps is None:
         return []

@@ -40,7 +40,7 @@ class NearestPolygon(Probe):
             raise ValueError(f"{self.kind} needs a tied autoencoder of two neurons: {model.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``corners``, ``dead`` and ``distance``, as by ``nearest_polygon``, and the exact ``loss``."""
+        """Return ``corners``, ``dead`` and ``distance``, as ``nearest_polygon`` gives them, and the exact ``loss``."""
         weight, bias = (np.asarray(snapshot.parameters[name], float) for name in ("weight", "bias"))
         corners, dead, distance = nearest_polygon(weight, bias)
         return {

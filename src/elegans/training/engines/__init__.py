@@ -53,7 +53,7 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
 
 
 def refusals(trial: Trial, name: str = "auto") -> dict[str, str]:
-    """Return why engines cannot train a trial, by name, for each engine that ``auto`` tries before one can."""
+    """Return by name why engines cannot train a trial: each engine that ``auto`` tries before it finds one that can."""
     reasons: dict[str, str] = {}
     for engine in ENGINES.values():
         if name in ("auto", engine.name):

@@ -62,8 +62,8 @@ class MarginGame:
 def margin_payoffs(group: Group) -> Float[np.ndarray, "irreps classes"]:
     """Return the margin of each irrep alone against each class of wrong labels, at norm 1.
 
-    Formula: P[m, n] = 2 (3|G|)^(-3/2) d_m^(-3/2) (d_m - Re chi_m(C_n)) / sqrt(2) (that root where the irrep is not
-        real), m and n non-trivial.
+    Formula: P[m, n] = 2 (3|G|)^(-3/2) d_m^(-3/2) (d_m - Re chi_m(C_n)) / sqrt(2) (the root only where the irrep is
+        not real), m and n non-trivial.
     Source: derived here; for real irreps from the thesis' Lemmas D.13 and D.15.
 
     Returns:

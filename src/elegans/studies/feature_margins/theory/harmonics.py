@@ -93,7 +93,7 @@ def group_objective(group: Group, u: Any, v: Any, w: Any, weighting: Any) -> Flo
 
     Args:
         u, v, w: weights of shape (neurons, order).
-        weighting: tau of each class, per element, shape (classes,); its first is not read.
+        weighting: tau of each class, per element, shape (classes,); its first entry is not read.
     """
     table = characters_of(group)
     weighed = class_weights(table, weighting) * table.sizes

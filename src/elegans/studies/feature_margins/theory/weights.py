@@ -96,8 +96,8 @@ class PairWeights(HomogeneousWeights):
 
     Args:
         u: the weights from the first element, shape (neurons, order).
-        v: those from the second, shape (neurons, order).
-        w: those to the outputs, shape (neurons, order).
+        v: the weights from the second element, shape (neurons, order).
+        w: the weights to the outputs, shape (neurons, order).
         activation: sigma: "square" or "relu".
     """
 
@@ -151,7 +151,7 @@ class PairWeights(HomogeneousWeights):
 
     @property
     def readout(self) -> Float[np.ndarray, "neurons order"]:
-        """W."""
+        """The outgoing weights w."""
         return self.w
 
     @property
@@ -234,17 +234,17 @@ class ParityWeights(HomogeneousWeights):
 
     @property
     def degree(self) -> int:
-        """K + 1."""
+        """The degree k + 1."""
         return self.power + 1
 
     @property
     def readout(self) -> Float[np.ndarray, "neurons 2"]:
-        """W."""
+        """The outgoing weights w."""
         return self.w
 
     @property
     def examples(self) -> int:
-        """2^n."""
+        """The number 2^n of inputs."""
         return int(2**self.n)
 
     @property

@@ -30,8 +30,8 @@ BERRY_ESSEEN = 0.56
 """The constant of the Berry-Esseen theorem for sums of independent variables that the thesis uses."""
 
 Crossing = Literal["first", "last"]
-"""Whether a plateau ends at the first time with an error at most the level, or at the last time with one at least
-that."""
+"""Whether a plateau ends at the first time with an error of at most the level, or at the last time with an error of at
+least the level."""
 
 
 def refuse_long_products(blocks: np.ndarray) -> None:

@@ -88,7 +88,13 @@ def feature_step(weight: Sequence[int], support: Iterable[int], output: int = 1)
 
 
 class FeatureBounds(NamedTuple):
-    """How far a good neuron may be from its ideal after the step: on the support, elsewhere, and its bias."""
+    """How far a good neuron may be from its ideal after the step.
+
+    Args:
+        relevant: bound on the distance of its weights on the support from 1/(2k).
+        irrelevant: bound on its weights elsewhere.
+        bias: bound on the change of its bias.
+    """
 
     relevant: float
     irrelevant: float
@@ -214,7 +220,12 @@ def feature_width(k: Listed, delta: float, form: Form = "corrected") -> int:
 
 
 class ParityReadout(NamedTuple):
-    """Biases of hidden neurons with weights 1/(2k) on the support, and their output weights."""
+    """Hidden neurons with weights 1/(2k) on the support.
+
+    Args:
+        biases: their biases.
+        weights: their output weights.
+    """
 
     biases: Vector
     weights: Vector

@@ -126,7 +126,14 @@ def _batch(n: int, k: int, epsilon: float, width: int, tau: float, form: Form) -
 
 
 class Theorem55Orders(NamedTuple):
-    """The orders in the main text's statement of Theorem 5.5, all constants 1."""
+    """The orders in the main text's statement of Theorem 5.5, all constants 1.
+
+    Args:
+        smallest_n: the number of inputs from which on the theorem holds.
+        width: the number r of neurons.
+        batch: the batch size B of the first step.
+        steps: the number T of steps.
+    """
 
     smallest_n: float
     width: float

@@ -20,7 +20,7 @@ from elegans.calculators.domain import Extended, require
 def diversity_error(alpha: Extended, kappa: Extended, noise: float = 0.0, tau: Extended = math.inf) -> float:
     """Return the limiting error on fresh tasks, noise of the query's label included, of least-squares attention.
 
-    Formula: at tau = infinity k (1+x)(x m)^2 - 2 m x^2 + x + rho, with x = (1 + rho)/alpha,
+    Formula: at tau = infinity: k (1+x)(x m)^2 - 2 m x^2 + x + rho, with x = (1 + rho)/alpha,
         m = 2 / (x + 1 - 1/kappa + sqrt((x + 1 - 1/kappa)^2 + 4x/kappa)), k = 1/(1 - kappa (m/(kappa + m))^2);
         at finite tau two forms, below and above tau = 1, where the error diverges.
     Source: Lu et al. (2024), results 1 and 3; derived here for infinite tau.
@@ -103,8 +103,8 @@ class StatisticsMoments(NamedTuple):
 def statistics_moments(n: int, noise: float, second_moment: Any, mean: Any) -> StatisticsMoments:
     """Return moments of the features [d s, yy] for tasks with |w|^2 = d and inputs N(0, I/d).
 
-    Formula: with C = E w w^T: E s s^T = (1 + 1/n) C/d^2 + ((1 + rho)/(n d)) I, E yy^2 = (1 + rho)^2 (1 + 2/n),
-        E yy s = (1 + rho)(1 + 2/n) E w / d, E w s^T = C/d, E w yy = (1 + rho) E w.
+    Formula: with C = E[w w^T]: E[s s^T] = (1 + 1/n) C/d^2 + ((1 + rho)/(n d)) I, E[yy^2] = (1 + rho)^2 (1 + 2/n),
+        E[yy s] = (1 + rho)(1 + 2/n) E[w] / d, E[w s^T] = C/d, E[w yy] = (1 + rho) E[w].
     Source: derived here.
 
     Args:

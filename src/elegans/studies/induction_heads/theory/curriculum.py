@@ -68,7 +68,7 @@ def curriculum_diagonal(epsilon: float, form: Form = "corrected") -> float:
 def curriculum_position(place: Listed, epsilon: float, form: Form = "corrected") -> float:
     """Return the factor in the leading term of v_j after the curriculum's second step.
 
-    The term is rate_2 (rho - c') (n(n+1)/2t) times this, rho - c' being the difference of W's entries after the first.
+    The term is rate_2 (rho - c') n(n+1)/(2t) times this, rho - c' being the difference of W's entries after the first.
 
     Formula: E[lambda^j]/4 = (2 eps)^j/(4 (j+1)) for even j, 0 for odd. Printed, without the factor 1/2 of E.55 and
         without the density: the integral of (a-1/2)(2a-1)^(j-1), 2^j eps^(j+1)/(j+1).

@@ -195,8 +195,8 @@ def symmetric_tensor(length: Binomial, epsilon: float = 0.5) -> Float[np.ndarray
     Formula: t T_jml = (1/8) sum_{d=1}^{n} (n-d+1) E[lambda^d] + (1/8) n(n+1)/2 E[lambda^j] (+1 for m = l, else -1),
         n = t - j + 1.
     Source: derived here, exactly, for the thesis' Corollary E.2: the diagonal of W then grows like t ln(t) / 16 and v
-        like (n / 4t) ln n, per unit c, for epsilon = 1/2; printed are an infinite multiple of t and -(n / 2t), in E.49
-        by 2a - 2 in the place of lambda = 2a - 1.
+        like (n / (4t)) ln n, per unit c, for epsilon = 1/2; printed are an infinite multiple of t and -n / (2t), in
+        E.49 by 2a - 2 in the place of lambda = 2a - 1.
     """
     require(length >= 2, "length must be at least 2", length=length)
     moments = symmetric_moments(length, epsilon)
@@ -214,7 +214,7 @@ def symmetric_first_position(
 
     With the printed sign v would shrink; it grows, but by less than order t as on chains with a signal.
 
-    Formula: (1/2t) sum_{d=1}^{n} (n-d+1) E[lambda^d], n = t - j + 1. Printed: -n / 2t.
+    Formula: (1/(2t)) sum_{d=1}^{n} (n-d+1) E[lambda^d], n = t - j + 1. Printed: -n / (2t).
     Source: thesis, Corollary E.2, equations E.45 and E.49, corrected here.
     """
     require_form(form)

@@ -143,8 +143,8 @@ def biased_feature_errors(weight: Any, bias: Any, initial_bias: Any, support: It
 def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> Float[np.ndarray, " q"]:
     """Return output weights that compute the parity, split evenly over the neurons close to each phi_r.
 
-    With all errors at most e the output is within e sum_r |c_r| of the parity, and scaling it by 1 / (1 - e sum |c_r|)
-    gives a margin of 1.
+    With all errors at most e the output is within e sum_r |c_r| of the parity, and scaling it by
+    1 / (1 - e sum_r |c_r|) gives a margin of 1.
 
     Formula: u*_i = c_r |r| / (b0 N_r) for the N_r neurons whose feature is within epsilon of phi_r and of no other r
         closer, else 0.

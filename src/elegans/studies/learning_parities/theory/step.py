@@ -5,9 +5,10 @@ is a correlation: with step size 1 and weight decay 1/2 the step leaves w = u0 E
 b = b0 + u0 E[y relu6'(v)]. All these are sums of binomial probabilities: with J the nonzero weights, s = |J|,
 W_A = sum_A w_j, and m fair signs of sum S_m,
 
-    win(m, c) = P(0 < S_m / sqrt(n) + c < 6),
-    kap(t, m, c) = E[y_1 … y_t 1{0 < S_m / sqrt(n) + c < 6}]
-                 = 2^-t sum_i (-1)^i C(t, i) win(m - t, c + (t - 2i) / sqrt(n)).
+win(m, c) = P(0 < S_m / sqrt(n) + c < 6) and
+
+kap(t, m, c) = E[y_1 … y_t 1{0 < S_m / sqrt(n) + c < 6}] = 2^(-t) sum_i (-1)^i C(t, i) win(m - t, c + (t - 2i) /
+sqrt(n)), with y_1, …, y_t t of the signs.
 
 Source of all functions: Daniely and Malach (2020), section 5.1; the closed forms are derived here.
 

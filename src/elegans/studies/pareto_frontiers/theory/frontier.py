@@ -39,7 +39,12 @@ SQForm = Literal["strict", "printed"]
 
 
 class Resources(NamedTuple):
-    """A point of the frontier: a width and a sample size, up to the constants that its docstring names."""
+    """A point of the frontier, up to the constants that the docstring of its function names.
+
+    Args:
+        width: the width.
+        sample: the sample size.
+    """
 
     width: Fraction
     sample: Fraction

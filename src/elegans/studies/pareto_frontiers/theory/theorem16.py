@@ -59,7 +59,7 @@ def lemma10_sample(n: int, width: int, tau: float, delta: float) -> int:
 def lemma11_precision(n: int, k: int, rate: Number) -> float:
     """Return the largest gradient error at which bad neurons stay dead.
 
-    Formula: tau <= 1 / (16 k n eta); printed for offset 1/16, it holds for offsets up to 7/8.
+    Formula: tau <= 1 / (16 k n eta); stated for offset 1/16, it holds for offsets up to 7/8.
     Source: Pareto frontiers, Lemma 11.
     """
     require_positive("Lemma 11", n=n, k=k, rate=rate)

@@ -71,7 +71,7 @@ def overlap_path(
 ) -> np.ndarray:
     """Return the overlap at some times by the differential equation of many dimensions.
 
-    Formula: dm/dtau = drift(m) - (delta / 2) m V(m), with m(0) = start.
+    Formula: m'(tau) = drift(m) - (delta / 2) m V(m), with m(0) = start.
     Source: derived here; compare Arnaboldi et al. (2023).
 
     Args:
@@ -192,7 +192,8 @@ def noise_barrier(degree: int, delta: float) -> float:
 
     Near overlap 0 noise exceeds the drift, so the overlap must climb to the m* at which they are equal.
 
-    Formula: B = int_0^{m*} ((delta / 2) m V(m) - k (1 - m^2) m^(k-1)) 2 / (delta W(m)) dm; times grow as exp(B d).
+    Formula: B = integral over 0..m* of ((delta / 2) m V(m) - k (1 - m^2) m^(k-1)) 2 / (delta W(m)) dm; times grow as
+        exp(B d).
     Source: derived here, by Kramers' law for a diffusion that leaves a well.
 
     Args:

@@ -30,8 +30,8 @@ def reduced_rank_coefficient(outputs: Side, inputs: Side, hidden: Side, rank: Si
     """Return the learning coefficient of reduced-rank regression B A at a truth of a given rank.
 
     Formula: (-(H+r)^2 - M^2 - N^2 + 2 (H+r)(M+N) + 2 M N)/8, plus 1/8 with multiplicity 2 if M+N+H+r is odd, where
-        N+r <= M+H, M+r <= N+H and H+r <= M+N; else (HM - Hr + Nr)/2 if M+H < N+r, (HN - Hr + Mr)/2 if N+H < M+r,
-        MN/2 if M+N < H+r.
+        N+r <= M+H, M+r <= N+H and H+r <= M+N; else (H M - H r + N r)/2 if M+H < N+r, (H N - H r + M r)/2 if N+H < M+r,
+        M N/2 if M+N < H+r.
     Source: main theorem of Aoyagi and Watanabe (2005).
 
     Args:
@@ -73,7 +73,7 @@ def quadratic_estimate(
 
     Args:
         curvatures: h, each above 0.
-        step_size: eps, above 0, small enough that each |a_i| is below 1.
+        step_size: epsilon, above 0, small enough that each |a_i| is below 1.
         localisation: gamma, at least 0.
         nbeta: the inverse temperature times the number of examples, above 0.
         draws: T, the number of steps.

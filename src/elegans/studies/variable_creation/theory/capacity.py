@@ -1,6 +1,6 @@
-"""The capacity C of attention heads and deep transformers: log N <= C / eps^2, up to the constant of one linear cover.
+"""The capacity C of attention heads and deep transformers: log N <= C / epsilon^2, up to one linear cover's factor.
 
-All bounds take the cover of a linear map as B^2 log(d m T) / eps^2, with constant 1: they serve to compare
+All bounds take the cover of a linear map as B^2 log(d m T) / epsilon^2, with constant 1: they serve to compare
 architectures, and are not numbers of examples. The default is what the proofs give; printed statements that differ have
 names.
 
@@ -77,8 +77,8 @@ def head_capacity(
     form is unchanged when inputs are scaled up and weights down so that no function changes.
 
     Formula: (L B_X)^2 (B_V21^(2/3) + (2 B_QK21 B_V B_X^2)^(2/3))^3 log(d m T); unit-query: B_X in place of B_X^2;
-        printed: that without the 2; printed-main: neither of the two, and log(m T). With fixed positions of norm at
-        most B_P, B_X + B_P stands for B_X.
+        printed: unit-query without the 2; printed-main: no B_X^2 and no 2, and log(m T). With fixed positions of norm
+        at most B_P, B_X + B_P stands for B_X.
     Source: thesis, Corollary 4.9 and Lemma A.11; corrected from their proofs (Theorem 4.6, Lemmas 4.10 and A.8).
 
     Args:
@@ -109,7 +109,7 @@ def heads_capacity(
     The printed statement drops B_X inside the second term, which its own Corollary 4.9 has.
 
     Formula: (L B_X)^2 (sum_h (B_V21_h^(2/3) + (2 B_QK21_h B_V_h B_X^2)^(2/3)))^3 log(d m T); unit-query: B_X in
-        place of B_X^2; printed: neither.
+        place of B_X^2; printed: neither B_X^2 nor B_X.
     Source: thesis, Lemma A.12; corrected from its proof.
 
     Args:
@@ -176,7 +176,7 @@ def depth_capacity(
     lipschitz: float = 1.0,
     form: Form = "corrected",
 ) -> float:
-    """Return the capacity of a transformer of L blocks with a linear read-out of norm B_w; tokens have norm at most 1.
+    """Return the capacity of a transformer of several blocks with a linear read-out; tokens have norm at most 1.
 
     The printed statement multiplies by products over the wrong blocks, lacks B_w before every block's terms, and has
     factors d^(2/3) and k^(2/3) that the proof does not give.

@@ -95,8 +95,8 @@ def attention_inputs(
     The bag of vectors is printed as V diag(b), which scales coordinates instead of tokens and makes sense only for d =
     T, and as V + diag(b) elsewhere.
 
-    Formula: x_t = v_t + E_{b_t}, fixed and trained positions; x_t = b_t v_t, that is diag(b) V (bag; printed:
-        V diag(b)); x_{T+1} = v_CLS.
+    Formula: x_t = v_t + E_{b_t} for fixed and trained positions; x_t = b_t v_t, that is diag(b) V, for a bag;
+        x_{T+1} = v_CLS; printed: V diag(b) for a bag.
     Source: thesis, appendix A.2.1.
 
     Args:

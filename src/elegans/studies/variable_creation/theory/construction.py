@@ -44,7 +44,7 @@ class SelectingTransformer(NamedTuple):
     mlp: Memoriser
 
     def __call__(self, bits: Any) -> Float64[np.ndarray, " count"]:
-        """Return f_tf+mlp of bits of shape (count, T)."""
+        """Return f_(tf+mlp) of bits of shape (count, T)."""
         return self.mlp(self.selected(bits))
 
     def selected(self, bits: Any) -> Float64[np.ndarray, "count read"]:
@@ -120,7 +120,7 @@ def selecting_transformer(
     one head per bit.
 
     Formula: f_{tf+mlp}(b) = memoriser(selection(X(b))), the points g(0), ..., g(s) for symmetric f, or g(b) for all
-        2^s b on the support; delta = gamma/4; printed: delta = gamma/8.
+        2^s values of b on the support; delta = gamma/4; printed: delta = gamma/8.
     Source: thesis, Proposition A.18, Lemmas A.22 and A.23; delta corrected from Lemma A.25.
 
     Args:

@@ -57,7 +57,7 @@ def _best_limit(log_cover: LogCover, largest: float, m: int) -> float:
 
 
 def rademacher_bound(capacity: float, largest: float, m: int, constant: float = 1.0) -> float:
-    """Return a bound on the empirical Rademacher complexity of a class with log N(eps) <= C / eps^2.
+    """Return a bound on the empirical Rademacher complexity of a class with log N(epsilon) <= C / epsilon^2.
 
     Formula: c sqrt(C/m) (1 + log(A sqrt(m/C))): the entropy integral from delta = sqrt(C/m), its best lower limit.
     Source: thesis, Corollary A.3.
@@ -109,7 +109,7 @@ def generalisation_gap(
     failure: float = 0.05,
     constant: float = 1.0,
 ) -> float:
-    """Return a bound on |risk - empirical risk| of a class with log N(eps) <= C / eps^2.
+    """Return a bound on |risk - empirical risk| of a class with log N(epsilon) <= C / epsilon^2.
 
     Formula: 4 c Lip sqrt(C/m) (1 + log(A sqrt(m/C))) + 2 b sqrt(log(1/delta) / (2 m)), with probability 1 - delta.
     Source: thesis, Lemma A.5 (Lemma 4.2).

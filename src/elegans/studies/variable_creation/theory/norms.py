@@ -33,7 +33,7 @@ def token_norm(context: Any, form: Form = "corrected") -> float:
     but norm sqrt(d).
 
     Formula: ||X^T||_{2,inf} = max_t ||x_t||; printed: ||X||_{2,inf}, the largest norm of a column.
-    Source: thesis, section 4.4 (Corollary 4.9 has the transpose, Theorem 4.11 not).
+    Source: thesis, section 4.4 (Corollary 4.9 has the transpose, Theorem 4.11 does not).
 
     Args:
         context: X, shape (T, d), one row per token.

@@ -192,7 +192,15 @@ def selection_flip_change(T: int, s: int, gap: float) -> float:
 
 
 class SelectionNorms(NamedTuple):
-    """Frobenius norms of one head's matrices, and the (2,1)-norm of trained positions (0 for others)."""
+    """Norms of one head's matrices.
+
+    Args:
+        query: ||W_Q||_F.
+        key: ||W_K||_F.
+        value: ||W_V||_F.
+        output: ||W_C||_F.
+        position: ||P^T||_{2,1} of trained positions, 0 for others.
+    """
 
     query: float
     key: float
@@ -206,8 +214,9 @@ def selection_norms(
 ) -> SelectionNorms:
     """Return the norms of a selection head for orthonormal positions.
 
-    Formula: R for W_Q; W_K sqrt(s) (fixed, scalar), sqrt(s + 1) (bag), else 1; W_V sqrt 2, or sqrt(2 s) (bag); W_C 1,
-        or sqrt(s) (bag); ||P^T||_{2,1} = s. Printed, as upper bounds: R; s, s + 1 or 1; 2 or 2 s; 1 or s; s.
+    Formula: R for W_Q; sqrt(s) (fixed, scalar), sqrt(s + 1) (bag) or else 1 for W_K; sqrt 2, or sqrt(2 s) (bag), for
+        W_V; 1, or sqrt(s) (bag), for W_C; ||P^T||_{2,1} = s. Printed, as upper bounds: R; s, s + 1 or 1; 2 or 2 s;
+        1 or s; s.
     Source: thesis, Lemmas A.19 to A.21; exact values derived here.
 
     Args:

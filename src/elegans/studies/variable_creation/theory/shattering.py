@@ -56,8 +56,8 @@ def attention_pdim_bound(T: int) -> int:
 def attention_shattering(T: int) -> Shattering:
     """Return floor(log2 T) sequences that one head labels in every way, by where it attends.
 
-    The source takes T to be a power of 2. Positions on a circle work for any T: the first 2^floor(log2 T) of them give
-    every labeling, and the rest repeat some.
+    The source takes T to be a power of 2. Positions on a circle work for any T: the first 2^m of them, with
+    m = floor(log2 T), give every labeling, and the rest repeat some.
 
     Formula: x_t^(i) = (cos(2 pi t/T), sin(2 pi t/T), bit i of t), t from 0; w_QK^(c) = T^2 (cos(2 pi c/T),
         sin(2 pi c/T), 0); w_V = (0, 0, 1); the weight of c is at least 1 / (1 + sqrt(pi/8)) = 0.615, so

@@ -52,7 +52,7 @@ _RATES: dict[tuple[Scaling, UpdateRule], dict[Role, Fraction | int]] = {
 def abc_scaling(parametrisation: Scaling, role: Role, optimiser: UpdateRule = "sgd") -> LayerScaling:
     """Return the exponents of a layer as the sources write them.
 
-    Formula: W = n^-a w, w ~ N(0, n^-2b), rate eta n^-c.
+    Formula: W = n^-a w, w ~ N(0, n^(-2b)), rate eta n^-c.
     Source: table 1 of Yang and Hu (2021); for Adam, table 3 of Yang et al. (2022).
     """
     powers = _POWERS[parametrisation]
@@ -64,7 +64,7 @@ def abc_scaling(parametrisation: Scaling, role: Role, optimiser: UpdateRule = "s
 def shifted_scaling(scaling: LayerScaling, shift: float | Fraction, optimiser: UpdateRule = "sgd") -> LayerScaling:
     """Return exponents that give the same network at every step, with another multiplier.
 
-    Formula: a + t, b - t, and c - 2t for SGD or c - t for Adam with epsilon 0.
+    Formula: a + t, b - t, and c - 2t for SGD or c - t for Adam with epsilon = 0.
     Source: section 3 of Yang and Hu (2021); section J.2 of Yang et al. (2022).
 
     Args:
@@ -106,7 +106,7 @@ class FirstStepExponents(NamedTuple):
 def first_step_exponents(
     parametrisation: Scaling, optimiser: UpdateRule = "sgd", decrease: float | Fraction = 0
 ) -> FirstStepExponents:
-    """Return the exponents of the first step at a learning rate eta n^-decrease.
+    """Return the exponents of the first step at a learning rate eta n^(-decrease).
 
     Sums over neurons of terms with independent signs grow as n^(1/2), sums of terms with one sign as n. An entry of an
     update is, apart from its rate, the product of the signals that meet there, or with Adam a sign.

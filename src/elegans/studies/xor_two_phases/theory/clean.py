@@ -191,7 +191,7 @@ def xor_final_loss(heavy_margin: float) -> float:
     Source: Glasgow (2024), proof of Theorem 3.1, for d large.
 
     Args:
-        heavy_margin: gt_min, the smallest heavy margin.
+        heavy_margin: the smallest heavy margin.
     """
     return 4 * math.exp(-heavy_margin)
 
@@ -219,7 +219,7 @@ def xor_clean_margin(start: float, time: float) -> float:
 
     Late growth is logarithmic in time, and the ratio between clusters tends to 1.
 
-    Formula: d gamma / dt = sqrt(2) gamma / (1 + e^gamma), solved by log(gamma) + Ei(gamma) = sqrt(2) t + const.
+    Formula: gamma'(t) = sqrt(2) gamma / (1 + e^gamma), solved by log(gamma) + Ei(gamma) = sqrt(2) t + const.
     Source: derived here, from Glasgow (2024), Claim D.6.
 
     Args:

@@ -173,8 +173,9 @@ def xor_surrogate_trajectory(
     It predicts a run until the network's output matters: while small, s grows as exp(tau_1 eta t) with tau_1 = 1 /
     sqrt(2 pi), and o shrinks at the same rate.
 
-    Formula: with A = |a|: d s = (sqrt(2)/4) A erf(s/r), d o = -(sqrt(2)/4) A erf(o/r),
-        d r = -(A/4) sqrt(2/pi) (exp(-o^2/r^2) - exp(-s^2/r^2)), dA = (s d s + o d o + r d r) / A, each times eta.
+    Formula: with A = |a|: Delta s = (sqrt(2)/4) A erf(s/r), Delta o = -(sqrt(2)/4) A erf(o/r),
+        Delta r = -(A/4) sqrt(2/pi) (exp(-o^2/r^2) - exp(-s^2/r^2)), Delta A = (s Delta s + o Delta o + r Delta r) / A,
+        each times eta.
     Source: derived here, from Glasgow (2024), Lemma C.4.
 
     Args:
