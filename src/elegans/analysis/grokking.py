@@ -47,7 +47,7 @@ def grokking_delay(outcome: Outcome, *, train: float = 0.01, test: float = 0.1) 
     it is solved, or never memorises its sample, may be only a bound.
 
     Args:
-        outcome: the outcome of a trial with the probes ``TrainError`` and ``TestError``.
+        outcome: the outcome of a trial with the probes ``TrainErrorRate`` and ``HeldOutErrorRate``.
         train: the train error that counts as memorising, from 0 to 1.
         test: the test error that counts as generalising, from 0 to 1.
 
@@ -113,7 +113,8 @@ def error_courses(
 
     Args:
         trials: one row per trial.
-        measures: the measures of ``TrainError`` and ``TestError`` by kind of probe, as in ``Store.measures``.
+        measures: the measures of ``TrainErrorRate`` and ``HeldOutErrorRate`` by kind of probe, as in
+            ``Store.measures``.
         names: the columns of ``trials`` to keep.
         train: as in ``grokking_delay``.
         test: as in ``grokking_delay``.

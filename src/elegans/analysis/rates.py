@@ -62,7 +62,7 @@ def best_rate(
 def grid_optimum(rates: Float[np.ndarray, " rates"], losses: Float[np.ndarray, "... rates"]) -> np.ndarray:
     """Return the minimum of the parabola through the least log loss on a grid and its neighbours, against log rate.
 
-    Where a neighbour is not finite it is the grid's own rate; where the least loss is at an end of the grid, NaN.
+    The result is the grid's own rate where a neighbour is not finite, and NaN where the least loss is at an end.
 
     Args:
         rates: the grid, evenly spaced on a logarithmic axis.
@@ -88,7 +88,7 @@ def grid_optimum(rates: Float[np.ndarray, " rates"], losses: Float[np.ndarray, "
 def transfer_regret(
     losses: Float[np.ndarray, "... rates"], base: Float[np.ndarray, "... rates"]
 ) -> Float[np.ndarray, "..."]:
-    """Return the excess log loss at the grid's rate that is best in the base, over the least log loss.
+    """Return by how much the log loss at the base's best rate exceeds the least log loss on the grid.
 
     Args:
         losses: mean losses of one width along the last axis, positive; infinite or NaN where a training diverged.

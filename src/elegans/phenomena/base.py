@@ -43,7 +43,7 @@ class Matrix:
     Args:
         title: what it shows.
         frames: shape (times, rows, columns).
-        rows, columns: what a row and a column is.
+        rows, columns: what a row and a column are.
         signed: whether 0 is in the middle of the colours.
         values: what an entry is, for the key of the colours.
     """

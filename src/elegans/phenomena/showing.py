@@ -22,7 +22,7 @@ from elegans.training import Outcome, Trial, train as train_one
 DIGITS = 3
 """Significant digits of numbers on a page."""
 MEASURED = 200
-"""How often errors are measured."""
+"""The largest number of times that errors are measured, but for the start and the end."""
 
 
 @dataclass(frozen=True)

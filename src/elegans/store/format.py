@@ -1,4 +1,4 @@
-"""Recognises a store, turns an empty database into a store, and brings a store of the former version up to date."""
+"""Recognises a store, turns an empty database into a store, and brings a store of the previous version up to date."""
 
 from sqlalchemy import Connection, String, cast, insert, inspect, select, update
 from sqlalchemy.exc import IntegrityError
@@ -53,7 +53,7 @@ def _refuse_forged(connection: Connection, name: str, strict: bool) -> None:
 
 
 def make(connection: Connection, name: str) -> None:
-    """Turn an empty database into a store, or bring a store of the former version up to date, in one transaction."""
+    """Turn an empty database into a store, or bring a store of the previous version up to date, in one transaction."""
     version = version_of(connection, name)  # another process may have made it one in the meantime
     if version is None:
         _create(connection)

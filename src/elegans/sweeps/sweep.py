@@ -126,7 +126,7 @@ class Sweep(TrialSet):
 
     @classmethod
     def from_toml(cls, source: str | Path, *, load: Callable[[Path], Any] | None = extensions.load) -> "Sweep":
-        """Read a sweep file (see ``EXAMPLE``).
+        """Read a sweep file (``elegans sweep --example`` prints one).
 
         Its keys ``import`` and ``store`` may name files in its folder or below, and no others.
 

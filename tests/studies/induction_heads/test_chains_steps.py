@@ -190,7 +190,7 @@ def test_the_overtaking_rate_falls_with_the_cube_of_the_length_and_short_sequenc
     assert factor == pytest.approx(3513, abs=1)
     assert theory.overtaking_rate(theory.flat_tensor(500)) * 500**3 == pytest.approx(factor, rel=1e-3)
     assert theory.overtaking_rate(theory.flat_tensor(100)) == pytest.approx(0.00356, abs=5e-6)
-    assert math.isinf(theory.overtaking_rate(theory.flat_tensor(8)))
+    assert math.isinf(theory.overtaking_rate(theory.flat_tensor(9)))
     assert theory.overtaking_rate(theory.flat_tensor(10)) > 100
 
 

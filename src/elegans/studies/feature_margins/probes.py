@@ -118,8 +118,8 @@ class NormalisedMargin(MarginProbe):
     def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
         """Return numbers.
 
-        They are ``normalised``, ``margin`` (the smallest), ``norm`` (sum ||omega||_a^b), ``accuracy`` (the share of the
-        population with a margin above 0) and ``spread`` (the largest margin minus the smallest); and where theory has
+        They are ``normalised``, ``margin`` (the smallest), ``norm`` (sum ``||omega||_a^b``), ``accuracy`` (the share of
+        the population with a margin above 0) and ``spread`` (the largest margin minus the smallest); and where theory has
         gamma*, for squares on pairs and powers z^k on a k-sparse parity under L_{2,nu}, ``ratio`` (normalised over
         gamma*, 1 for a network of the largest margin).
         """

@@ -1,4 +1,4 @@
-"""The trainings of this work's theorems.
+"""The trainings of the theorems of the thesis, chapter 5.
 
 Theorem 5.5: one large step of a network of sign neurons finds the support, then its readout is trained on fresh
 examples. Theorem 5.8: stochastic descent on disjoint parities; and population descent, whose limit is gradient flow.

@@ -148,7 +148,7 @@ def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None
 
 
 def norm_split_gain(width: int, degree: int, outer: Extended) -> float:
-    """Return how much more than one neuron several of the best ones attain with an L_{a,b} norm of 1.
+    """Return the factor by which several of the best neurons exceed one of them, at an L_{a,b} norm of 1.
 
     With b = nu any split of the mass among best neurons is equally good, which leaves the freedom to combine them; for
     smaller b all of the norm is on one neuron, for larger b all have the same norm.

@@ -146,7 +146,7 @@ def context_head_time(eigenvalue: float, gamma: float, start: float, share: floa
         eigenvalue: lambda.
         gamma: Gamma at this eigenvector, see ``context_moment``.
         start: a0, the first size of value, key and query.
-        share: of a^3 at the end, the head's part of M, below 1.
+        share: the share of a^3's final value, the head's part of M; below 1.
     """
     from scipy.integrate import quad
 

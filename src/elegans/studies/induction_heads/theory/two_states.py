@@ -301,7 +301,7 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[
 def overtaking_rate(tensor: Any) -> Extended:
     """Return the learning rate above which v_2 exceeds v_1 after two steps from W = c 1 1^T, v = c 1, whatever c.
 
-    Lemma 8.4 states this for long sequences. On flat rows no learning rate achieves it with up to 8 tokens; at 100 it
+    Lemma 8.4 states this for long sequences. On flat rows no learning rate achieves it with up to 9 tokens; at 100 it
     is 0.00356.
 
     Formula: 2 (g_1 - g_2) / ((G_11 - G_12) (d_2 - d_1) - G_12 (g_1 - g_2)), with g_j = sum_ml T_jml, d_j = sum_m T_jmm

@@ -24,7 +24,7 @@ class SearchCost:
     Args:
         queries: how many parities are tried in all.
         width: how many at once.
-        steps: how many times.
+        steps: in how many steps.
         sample: the sample size that singles out the right parity among all that are tried.
         success: the probability that the right parity is tried, exactly.
         ambiguous: a bound on the probability that a wrong parity fits the sample as well.

@@ -28,7 +28,7 @@ def two_feature_losses(density: float, importance: float = 1.0) -> TwoFeatureLos
 
     Args:
         density: p, the probability that a feature is active, from 0 to 1.
-        importance: r, of the second feature against 1 of the first, above 0.
+        importance: r, the importance of the second feature where the first has 1; above 0.
     """
     require(0 <= density <= 1 and importance > 0, "density must be from 0 to 1", density=density, importance=importance)
     p, r = float(density), float(importance)

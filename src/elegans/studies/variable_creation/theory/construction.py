@@ -166,8 +166,8 @@ def selecting_transformer_for(
     Args:
         task: a Boolean function of some bits, or a parity of signs.
         support: those bits, in increasing order.
-        encoding: as of ``selecting_transformer``.
-        target: as of ``selecting_transformer``.
+        encoding: as in ``selecting_transformer``.
+        target: as in ``selecting_transformer``.
     """
     known = isinstance(task, SparseBoolean | SparseParity)
     require(known, "the task must be a boolean function or a parity of signs", task=task.label())

@@ -220,7 +220,7 @@ def selection_norms(
     Source: thesis, Lemmas A.19 to A.21; exact values derived here.
 
     Args:
-        gamma: as of ``selection_gap``.
+        gamma: as in ``selection_gap``.
         target: "scalar" or "vector": of each of s heads where positions are used.
         form: "corrected" for the exact norms, "printed" for the claimed bounds.
     """

@@ -91,7 +91,7 @@ class CleanBounds(NamedTuple):
 
 
 def xor_clean_bounds(weight: Any, output: Any, zeta: float, basis: Any = None) -> CleanBounds:
-    """Return bounds on a signal-heavy network's gradients: on their distance from clean ones, and on the latter's size.
+    """Return bounds on the distance of a signal-heavy network's gradients from clean ones, and on clean gradients.
 
     Formula: ||grad_w^cl - grad_w|| <= 4 |a| zeta H_rho; |grad_a^cl - grad_a| <= 4 ||w|| zeta H_rho;
         |grad_a^cl| <= tau_2 g_max ||w||.
