@@ -119,8 +119,8 @@ class NormalisedMargin(MarginProbe):
         """Return numbers.
 
         They are ``normalised``, ``margin`` (the smallest), ``norm`` (sum ``||omega||_a^b``), ``accuracy`` (the share of
-        the population with a margin above 0) and ``spread`` (the largest margin minus the smallest); and where theory has
-        gamma*, for squares on pairs and powers z^k on a k-sparse parity under L_{2,nu}, ``ratio`` (normalised over
+        the population with a margin above 0) and ``spread`` (the largest margin minus the smallest); and where theory
+        has gamma*, for squares on pairs and powers z^k on a k-sparse parity under L_{2,nu}, ``ratio`` (normalised over
         gamma*, 1 for a network of the largest margin).
         """
         degree = weights.degree
