@@ -121,6 +121,7 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
             "L_{2,3} on S_5, xi_(k+1)/2, ||u*||_2",
             "L<sub>2,3</sub> on S<sub>5</sub>, ξ<sub>k+1</sub>/2, ‖u*‖<sub>2</sub>",
         ),
+        ("1/sqrt(n), sqrt(n)^k", "1/√n, √(n)<sup>k</sup>"),
         ("||v||_inf <= ||v||_F", "‖v‖<sub>∞</sub> <= ‖v‖<sub>F</sub>"),
         ("d^max(L - 1, 1) examples", "d<sup>max(L − 1, 1)</sup> examples"),  # noqa: RUF001
         ("far fewer than all", "far fewer than all"),

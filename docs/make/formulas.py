@@ -13,6 +13,7 @@ def formatted(text: str) -> str:
     """Return a statement, escaped for HTML, with Greek letters, roots, powers and indices set as such."""
     letters = r"(?<!\w)\(xi\)|(?<![A-Za-z])(" + "|".join(GREEK) + r")(?![A-Za-z])"  # setting (xi) is the eleventh
     text = re.sub(letters, lambda found: GREEK[found[1]] if found[1] else found[0], text)
+    text = re.sub(r"sqrt\((\w+)\)(?![\w^])", r"√\1", text)
     text = text.replace("sqrt", "√").replace("&lt;=", "≤").replace("&gt;=", "≥").replace("||", "‖")
     text = re.sub(rf"\^((?:max|min|[OΩ]){INSIDE}|-{INSIDE})", r"<sup>\1</sup>", text)
     text = re.sub(rf"\^{INSIDE}", r"<sup>\1</sup>", text)

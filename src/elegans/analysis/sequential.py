@@ -24,8 +24,9 @@ HALVINGS = 40
 class SequentialTest:
     """A test of whether a success rate lies below or above a level, made after every trial.
 
-    The test ends as soon as a Wilson interval of the trials so far excludes the level, when no further outcome could
-    make it do so (curtailment, which saves trials without changing the verdict), or when the trials are used up.
+    The test ends as soon as a Wilson interval of the trials so far excludes the level. It also ends when no further
+    outcome could make it do so (curtailment, which saves trials without changing the verdict), or when the trials are
+    used up.
 
     Testing after every trial gives many chances of a wrong verdict: with the plain 99% interval and 20 trials, a
     rate of exactly 0.5 would be declared below 0.5 with probability 0.018. Each end of the interval is therefore

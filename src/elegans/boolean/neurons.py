@@ -105,8 +105,8 @@ def _products_of_others(factors: np.ndarray) -> np.ndarray:
 def power_correlations(weight: Any, support: Iterable[int], degree: int | None = None) -> np.ndarray:
     """Return the correlations of neurons with the activation z^d, exactly and for any number of inputs and any bias.
 
-    A derivative of degree d - 1 has no coefficient of degree k + 1, and one of degree k - 1 only for d = k (below the
-    degree of the parity the gradient vanishes, so greedy training of such a layer has no signal).
+    A derivative of degree d - 1 has no coefficient of degree k + 1, and it has one of degree k - 1 only for d = k. For
+    d < k the gradient vanishes, so greedy training of such a layer has no signal.
 
     Formula: for d = k: G_i = k! prod_{j in S - i} w_j for i in S, 0 elsewhere; for d < k: 0.
     Source: derived here, for the networks of the thesis, section 5.3.1 and appendix B.3.7.

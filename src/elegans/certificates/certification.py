@@ -100,10 +100,10 @@ def certify(
     """Prove that a trained two-layer network is right on all 2^n inputs, or find an input on which it is wrong.
 
     The 2^k patterns on the support are enumerated; within each, the other n - k coordinates are bounded: every
-    pre-activation lies within sum |w_ij| (j off the support) of its centre, and the output is bounded by interval
-    arithmetic, more tightly by affine relaxation of each neuron, and if that is not enough (and n <= 256) by
-    quadratic relaxation of all of them together. Patterns that remain open are split at further coordinates until all
-    are proved, a wrong input is found, or the budget is spent. As everywhere in elegans, an output of 0 is wrong.
+    pre-activation lies within sum |w_ij| (j off the support) of its centre. The output is bounded by interval
+    arithmetic; where that is not enough, by affine relaxation of each neuron, and then (for n <= 256) by quadratic
+    relaxation of all neurons together. Patterns that remain open are split at further coordinates until all are
+    proved, a wrong input is found, or the budget is spent. As everywhere in elegans, an output of 0 is wrong.
 
     Rounding: bounds are computed in float64, and an a-priori bound of all their rounding errors is subtracted
     (``Network.rounding``); counterexamples are confirmed in exact integer arithmetic. Proofs and refutations therefore

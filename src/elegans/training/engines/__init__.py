@@ -1,10 +1,13 @@
 """The engines that train trials.
 
-``fused`` (native) trains two-layer networks and PolyNets on parities, ``pairs`` (native) two-layer networks
-without biases and transformers of one block on modular arithmetic and finite groups, ``attention`` (native)
-attention-only transformers on sequences of tokens, ``bits`` (native) transformers on bits that are read at a class
-token, ``jax`` every training by minibatches, ``layerwise`` the algorithms that train one layer after the other,
-``learner`` learners that are not networks.
+- ``fused`` (native): two-layer networks and PolyNets, on parities and the like;
+- ``pairs`` (native): two-layer networks without biases and transformers of one block, on modular arithmetic and finite
+  groups;
+- ``attention`` (native): attention-only transformers, on sequences of tokens;
+- ``bits`` (native): transformers on bits that are read at a class token;
+- ``layerwise``: algorithms that train one layer after the other;
+- ``learner``: learners that are not networks;
+- ``jax``: every training by minibatches.
 """
 
 from collections.abc import Mapping

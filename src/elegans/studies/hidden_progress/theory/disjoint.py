@@ -1,7 +1,7 @@
 """The exact error of a disjoint PolyNet, and how long gradient flow stays on its plateau.
 
-The network is f(x) = prod_i <w_i, x_i> over k blocks of n' signs each, and the parity has the first sign of each block,
-so that the first weight of a block is relevant, v_i, and the others are not, u_i. An output of 0 counts as an error.
+The network is f(x) = prod_i <w_i, x_i> over k blocks of n' signs each. The parity has the first sign of each block, so
+the first weight of a block is relevant, v_i, and the others, u_i, are not. An output of 0 counts as an error.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
