@@ -14,7 +14,7 @@ class StoppingRule(Component):
     On a task with real-valued targets there is no error to count: the mean held-out loss must be at most ``loss``.
 
     Args:
-        error: the largest test error of a solved trial, from 0 to 1. The paper's is 10%.
+        error: the largest test error of a solved trial, at least 0 and below 1. The paper's is 10%.
         examples: how many held-out examples; the decision is exact on them.
         consecutive: how many checks in a row must pass; the trial is solved at the last of them.
         every: the number of steps between two checks (the last step is always checked).

@@ -44,7 +44,7 @@ def automatic_dropout(rows: int) -> float:
 
 
 def automatic_epochs(rows: int, batch_size: int) -> int:
-    """Return 12 epochs below 1000 rows, 10 up to 40,000, fewer beyond, and as many as 230 steps need."""
+    """Return 12 epochs below 1000 rows, 10 up to 40,000, down to 3 beyond, but at least as many as 230 steps need."""
     usual = 12 if rows < MANY_ROWS else int(np.clip(400_000 // rows, 3, 10))
     return max(usual, -(-_FEWEST_STEPS // -(-rows // batch_size)))
 

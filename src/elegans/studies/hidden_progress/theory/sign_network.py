@@ -189,6 +189,7 @@ def feature_batch(n: int, width: int, tau: float, delta: float) -> int:
 
     Args:
         width: the number r of neurons.
+        tau: the gradients' largest error, above 0.
     """
     require_positive("Lemma B.5", n=n, width=width, tau=tau)
     require_probability("delta", delta, "Lemma B.5")

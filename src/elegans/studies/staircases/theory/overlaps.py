@@ -112,6 +112,7 @@ def overlap_fixed_point(degree: int, delta: float) -> float:
 
     Args:
         degree: k, from 2 to 8.
+        delta: the learning rate times the dimension, above 0.
 
     Raises:
         TheoryError: there is none, since noise exceeds the drift everywhere.
@@ -163,6 +164,7 @@ def noise_crossover(degree: int, product: float, delta: float, noise: float) -> 
     Args:
         degree: k, at least 3.
         product: a c, above 0.
+        delta: the learning rate times the dimension, above 0.
         noise: V(0), above 0.
     """
     require(degree >= 3, "degree must be at least 3", degree=degree)
@@ -198,6 +200,7 @@ def noise_barrier(degree: int, delta: float) -> float:
 
     Args:
         degree: k, from 3 to 8; target and neuron are h_k, the loss is the correlation loss.
+        delta: the learning rate times the dimension, above 0.
 
     Raises:
         TheoryError: noise exceeds the drift everywhere.
