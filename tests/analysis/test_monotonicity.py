@@ -24,6 +24,12 @@ def table(solved, trials=20):
     )
 
 
+def test_intervals_and_quantiles_of_cells_are_no_parameters():
+    cells = table([[3, 9, 4, 20]]).assign(failed=0)
+    assert len(monotonicity(cells.assign(median_low=range(4), q9=range(4)))) == 6
+    assert len(monotonicity(cells.assign(**{"task.n": range(4)}))) == 0
+
+
 def test_every_pair_is_fishers_exact_test_adjusted_by_holm():
     found = monotonicity(table([[3, 9, 4, 20]]))
     assert len(found) == 6

@@ -54,6 +54,11 @@ def written(ax):
     return [text.get_text() for text in ax.texts]
 
 
+def test_a_frontier_of_cells_with_intervals_and_quantiles_has_no_further_panels():
+    cells = summarise_cells(table(), intervals="order", quantiles={"fast": 0.1})
+    assert len(success_frontier(cells).flat) == len(success_frontier(table()).flat) == 2
+
+
 def test_a_frontier_has_one_panel_for_each_initialisation():
     axes = success_frontier(table())
     assert [ax.get_title(loc="left") for ax in axes.flat] == [

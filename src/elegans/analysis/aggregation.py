@@ -122,6 +122,14 @@ def is_parameter(name: Any) -> bool:
     return str(name).partition(".")[0] in PARTS
 
 
+def cell_parameters(cells: pd.DataFrame) -> list[str]:
+    """Return the columns of ``summarise_cells`` that say which cell a row is, not what its trials did."""
+    names = [str(name) for name in cells]
+    further = names[names.index("failed") :] if "failed" in names else []  # where intervals and quantiles are
+    outcomes = {*STATISTICS, *(name for name in further if not is_parameter(name))}
+    return [name for name in names if name not in outcomes]
+
+
 def _parameters(rows: pd.DataFrame) -> list[str]:
     """Return the basic parameters, and those not determined by the label of their component.
 

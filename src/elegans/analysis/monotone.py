@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.analysis.aggregation import STATISTICS
+from elegans.analysis.aggregation import cell_parameters
 from elegans.errors import AnalysisError, ExperimentError, shown
 
 
@@ -67,7 +67,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _pairs(table: pd.DataFrame, over: str) -> pd.DataFrame:
-    common = [str(name) for name in table if name not in (over, *STATISTICS)]
+    common = [name for name in cell_parameters(table) if name != over]
     groups = table.groupby(common, dropna=False, sort=False) if common else [((), table)]
     rows: list[tuple[Any, ...]] = []
     for values, cells in groups:

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from pandas.api.types import is_numeric_dtype
 
 from elegans.analysis import summarise_cells, wilson
-from elegans.analysis.aggregation import STATISTICS
+from elegans.analysis.aggregation import cell_parameters
 from elegans.errors import ExperimentError, article
 from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, SomeAxes, contrast_colour, name_of, new_figure, short
 
@@ -146,7 +146,7 @@ def checked(summary: pd.DataFrame) -> pd.DataFrame:
 
 def layout(summary: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the varying parameters of each row and of each column of panels."""
-    others = [str(name) for name in summary if name not in ("regime", "regime.size", "model.width", *STATISTICS)]
+    others = [name for name in cell_parameters(summary) if name not in ("regime", "regime.size", "model.width")]
     varied = [name for name in others if summary[name].nunique(dropna=False) > 1]
     across = sorted((name for name in varied if name != "task.n"), key=lambda name: name != "model.init")
     down = [name for name in varied if name == "task.n"]

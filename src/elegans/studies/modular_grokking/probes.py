@@ -54,9 +54,9 @@ class ProgressMeasures(PairProbe):
 
         ``train`` and ``test`` are the cross-entropies on the two parts of the pairs, ``restricted`` the restricted loss
         on all pairs and ``excluded`` the excluded loss on the training set; ``error`` is the share of held-out pairs
-        that are wrong. ``gini`` is the Gini coefficient of the squared norms of the first layer's Fourier components,
-        ``first`` the share of the strongest ones in their sum, and ``key`` the share of the outputs' variation that the
-        key frequencies explain.
+        that are wrong. ``norm`` is the sum of all squared weights. ``gini`` is the Gini coefficient of the squared
+        norms of the first layer's Fourier components, ``first`` the share of the strongest ones in their sum, and
+        ``key`` the share of the outputs' variation that the key frequencies explain.
         """
         assert isinstance(snapshot.task, ModularAddition)
         p = snapshot.task.p

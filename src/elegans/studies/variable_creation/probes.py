@@ -86,8 +86,9 @@ class SelectionHeads(Probe):
         with the largest mass on the support; ``uniform`` is the weight of uniform attention.
 
         Norms of each head are ``query``, ``key``, ``value``, ``output`` (Frobenius) and ``merged``, ``mapped``
-        (spectral, of W_Q W_K^T and of W_V W_C): biases are rows of their matrices, as for tokens with a 1 appended, and
-        W_Q is divided by the scale of the scores. ``token_norm`` is the largest norm of a token.
+        (spectral, of W_Q W_K^T and of W_V W_C); ``merged_rows`` is the sum of the norms of the rows of W_Q W_K^T, and
+        ``mapped_rows`` the sum over the columns of W_V W_C. Biases are rows of their matrices, as for tokens with a 1
+        appended, and W_Q is divided by the scale of the scores. ``token_norm`` is the largest norm of a token.
 
         ``capacity`` is the capacity of heads with such norms on the sample, and ``sample`` the number of examples at
         which the bound on generalisation is 0.1 for a unit read-out of them, with all unnamed constants set to 1;
