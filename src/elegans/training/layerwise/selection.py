@@ -35,7 +35,8 @@ class FeatureSelection(Probe):
 
         ``good`` counts the first half of the neurons, ``active`` and ``bad_active`` both halves; ``on_support`` is the
         mean |weight| on the support of good active neurons, ``off_support`` the largest |weight| off the support of any
-        active neuron (0 if there is none); ``ranked`` is 1 if the support's inputs have the largest sums of |weights|.
+        active neuron (0 if there is none); ``ranked`` is 1 if the support's inputs have the largest sums of |weights|;
+        ``hinge`` is the loss.
         """
         assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
         weight, bias = snapshot.parameters["hidden"]["weight"], snapshot.parameters["hidden"]["bias"]
