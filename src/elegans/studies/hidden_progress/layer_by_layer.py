@@ -106,7 +106,7 @@ def greedy(trials: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per cell, and at the larger scales ``signals``: by ``widths`` and ``k``.
 
-    Their ``signal`` is as in ``table``. ``correlations`` has for each ``k`` the ``largest_correlation`` of one layer.
+    Their ``signal`` is as in ``table``. ``correlations`` has for each ``k`` the ``largest`` correlation of one layer.
     ``errors`` has the trials' final errors.
     """
     errors = results.trials[[*KEYS, "seed", "solved_at", "test_error"]]
