@@ -1,7 +1,7 @@
 """Biased parities: the distribution D_A, and the limits of linear predictors on fixed features.
 
 Inputs are x = e / sqrt(n) with signs e, so ||x|| = 1; the label is the product of the k signs on a set A, k odd.
-D1 is uniform. D2 draws the signs outside A uniformly and makes those on A all equal, to +1 or to -1. D_A takes D2
+D1 is uniform. D2 draws the signs outside A uniformly and makes all signs on A equal, to +1 or to -1. D_A takes D2
 with probability ``mix``, one half in the source. The source prints the bits of A in D2 as +-1; they are +-1/sqrt(n)
 like all others.
 

@@ -84,7 +84,7 @@ def _means(active: np.ndarray, x: np.ndarray, places: list[int]) -> np.ndarray:
 
 
 def fourier_gap(gradients: Any, support: Iterable[int]) -> np.ndarray:
-    """Return how far neurons' correlations on the support stand above those elsewhere, as a ratio.
+    """Return how far a neuron's correlations on the support stand above its correlations elsewhere, as a ratio.
 
     The k largest correlations of a neuron with a ratio above 1 identify the support.
 

@@ -233,7 +233,7 @@ def over_sparse_threshold(k: int, s: Annotated[int, AtMost(30_000)]) -> Fraction
 
 
 def over_sparse_gap(k: int, s: Binomial) -> Fraction:
-    """Return by how much a good neuron's correlations on the support exceed those on its other ones.
+    """Return by how much a good neuron's correlations on the support exceed the ones on its other inputs.
 
     Formula: |C_{k,s}| - |c_{k,s}| = |C_{k,s}| (s - 2k + 1) / (s - k).
     Source: follows from Pareto frontiers, Lemma 8.

@@ -62,7 +62,7 @@ def under_sparse_biases(k: Binomial, epsilon: Number) -> Vector:
 
 
 def under_sparse_gap(n: Binomial, k: int, s: int) -> Fraction:
-    """Return by how much a good neuron's correlations on the rest of the support exceed those outside it.
+    """Return by how much a good neuron's correlations on the rest of the support exceed the ones outside it.
 
     Formula: |xi_rel| - |xi_irr|.
     Source: follows from Pareto frontiers, Lemma 20.
