@@ -39,7 +39,7 @@ SCALES = [
 MULTIPLES = {
     ("success-frontier", "part"): {3: 2},
     ("convergence-scaling", "part"): {"1/5": 52, "1/4": 89},
-    ("critical-fraction", "laptop"): {"3/2": 4},
+    ("critical-fraction", "laptop"): {4: 4},
     ("feature-selection-theorems", "smoke"): {"3": 3, "3/5": 4},
     ("feature-selection-theorems", "laptop"): {"3": 3, "3/5": 16},
     ("feature-selection-theorems", "paper"): {"3": 3, "3/5": 54},

@@ -69,7 +69,7 @@ def laptop(trials: int) -> Sweep:
     tasks = [*operations(P, OPERATIONS), GroupComposition.parse("group-composition:S4")]
     two_layer = fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
     attention = [small_transformer(FRACTION, task, steps=1000) for task in operations(SMALL_TASK.p, ARITHMETIC)]
-    return two_layer + Sweep.of(attention, 3 * trials // 2)
+    return two_layer + Sweep.of(attention, 4 * trials)
 
 
 def paper(trials: int) -> Sweep:
