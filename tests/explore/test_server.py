@@ -97,7 +97,8 @@ def test_a_comparison_of_two_values_pairs_cells_and_seeds(client):
     assert all(row["paired"] and row["n"] == 7 and row["difference"] == 0 for row in found["rows"])
     again = json.loads(client.get(f"/api/compare?{found['query']}").text)
     assert again == found
-    assert [trace["type"] for trace in found["figure"]["data"]] == ["heatmap", "scatter"]
+    traces = [(trace["type"], trace.get("mode")) for trace in found["figure"]["data"]]
+    assert traces == [("heatmap", None), ("scatter", "text"), ("scatter", "markers")]
 
 
 def test_two_stores_are_compared_by_their_axes(client):
