@@ -100,6 +100,7 @@ def trained(trial, seeds):
     return el.run(el.grid(trial, {}, seeds=seeds)).fillna({"solved_at": np.inf})
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "k", "least"), [(10, 1, 7), (10, 2, 7), (10, 3, 7), (10, 4, 7), (20, 3, 6), (20, 4, 4)])
 def test_three_quadratic_layers_learn_up_to_four_signs(n, k, least):
@@ -138,10 +139,10 @@ def test_quadratic_networks_stay_at_chance_beyond_their_degree_and_without_an_ou
 @pytest.mark.parametrize(
     ("n", "k", "width", "head", "rate", "seeds", "published"),
     [
-        (10, 2, 64, 8, 3e-4, 3, 120),
-        (10, 3, 64, 8, 3e-4, 3, 520),
-        (20, 3, 128, 16, 3e-4, 1, None),
-        (20, 3, 64, 8, 1e-3, 2, None),
+        pytest.param(10, 2, 64, 8, 3e-4, 3, 120, marks=pytest.mark.compiles),
+        pytest.param(10, 3, 64, 8, 3e-4, 3, 520, marks=pytest.mark.compiles),
+        pytest.param(20, 3, 128, 16, 3e-4, 1, None, marks=pytest.mark.compiles),
+        pytest.param(20, 3, 64, 8, 1e-3, 2, None, marks=pytest.mark.compiles),
         (30, 3, 1024, 8, 3e-4, 1, 260),
     ],
 )

@@ -173,6 +173,7 @@ def test_unigram_sequences_delay_pairs(trained):
     assert earlier >= 2
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_one_layer_has_no_transition_where_two_have_one(trained, seed):

@@ -191,6 +191,7 @@ def test_steps_on_sequences_are_the_exact_ones(trained):
     assert diagonal[1] > diagonal[0] and diagonal[1] > diagonal[2] < diagonal[3] > diagonal[4]
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
     """8192 sequences of 20 tokens in 64 minibatches: 5 standard errors are exceeded by one of 24 values with

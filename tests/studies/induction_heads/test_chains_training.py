@@ -91,6 +91,7 @@ def test_a_transformer_learns_pairs_after_a_plateau_by_looking_at_the_token_befo
     assert scores["layer2.induction"][-1] > 1.3 * scores["uniform.induction"][-1]
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 def test_one_layer_with_absolute_positions_does_not_learn_pairs():
     """With relative positions, see Figure E.8 in the tests of obstacles."""

@@ -223,6 +223,7 @@ class SmallTermsKept(el.training.CrossEntropy):
         return jnp.log1p(others.sum(axis=-1))
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize(("loss", "spiking"), [(RoundedCrossEntropy(), True), (SmallTermsKept(), False)])
 def test_it_is_the_loss_and_not_the_engine_that_makes_slingshots(loss, spiking):

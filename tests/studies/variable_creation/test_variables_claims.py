@@ -46,6 +46,7 @@ def test_what_is_violated_is_what_is_known_to_be_printed_with_an_error(module):
     assert len(violated) > 0
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 def test_flipped_problems_are_the_same_problem():
     rows = bit_symmetry.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]

@@ -134,6 +134,7 @@ def test_noise_moves_all_that_is_trained_but_biases():
     assert spread.std() == pytest.approx(0.1, rel=0.1)  # of 576 normal draws: 3.4 standard errors
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["fixed", "trained", "bag"])
 def test_training_from_the_construction_stays_solved(encoding):

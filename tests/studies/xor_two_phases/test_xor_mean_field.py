@@ -129,6 +129,7 @@ def test_a_mean_with_a_bias_of_its_own_or_no_second_layer_is_refused(field, valu
         el.models.SphereInit(0)
 
 
+@pytest.mark.compiles
 @pytest.mark.slow
 def test_a_learner_on_the_sphere_takes_as_long_in_every_basis():
     """Times to an error of 1% in the standard and in random bases, 40 trials each, by Mann and Whitney's test at 0.001;
