@@ -61,8 +61,13 @@ def missing(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
     A run no longer serves if it has fewer trials than the evidence, or if it is older and lacks trials that a rule asks
     for: the experiment has had other cells since.
     """
-    fresh = {piece.path.name: piece for piece in collected(FRESH)}
+    fresh = _runs()
     return [(one, names) for one, names in decided(of) if not _serves(fresh.get(one.path.name), one, names)]
+
+
+def _runs() -> dict[str, Evidence]:
+    """Return the evidence of runs on fresh seeds, by the name of its file."""
+    return {one.path.name: one for one in collected(FRESH)}
 
 
 def _serves(fresh: Evidence | None, evidence: Evidence, names: Iterable[str]) -> bool:
@@ -75,13 +80,13 @@ def _serves(fresh: Evidence | None, evidence: Evidence, names: Iterable[str]) ->
 
 def first_seed(evidence: Evidence) -> int:
     """Return the first seed of the next run on fresh seeds: no run has had one of its seeds."""
-    earlier = [one for one in collected(FRESH) if one.path.name == evidence.path.name]
-    return FIRST_SEED + max((one.content["record"]["first_seed"] for one in earlier), default=0)
+    earlier = _runs().get(evidence.path.name)
+    return FIRST_SEED + (earlier.content["record"]["first_seed"] if earlier else 0)
 
 
 def compared() -> Iterator[FreshVerdict]:
     """Yield each claim that trials have decided and whose experiment has been run again on fresh seeds."""
-    fresh = {piece.path.name: piece for piece in collected(FRESH)}
+    fresh = _runs()
     for evidence, names in decided():
         again = fresh.get(evidence.path.name)
         if again is not None:
