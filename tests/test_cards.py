@@ -64,6 +64,7 @@ def test_an_outcome_gives_all_errors_as_shares_like_its_attributes_and_steps_wit
     assert "ErrorCurve(1 point to step 1,200: train 0, test 0.125 at the end)" in shown
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_a_result_with_its_figure_and_verdicts(tmp_path) -> None:
     shown = run_experiment("random-networks", "smoke", out=tmp_path)._repr_html_()
     assert parsed(shown)["progress/random-networks-far-from-parity"].startswith("undecided: ")

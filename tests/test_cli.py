@@ -508,6 +508,7 @@ def test_bench_prints_one_json_object(elegans, monkeypatch):
     assert all(rate["gflops"] > 0 and rate["trials_per_second"] > 0 for rate in measured["rates"])
 
 
+@pytest.mark.slow
 def test_bench_prints_a_row_a_measurement_and_the_peak(elegans, monkeypatch):
     monkeypatch.setattr(bench, "WIDTHS", (10,))
     monkeypatch.setattr(bench, "SECONDS", 0.05)

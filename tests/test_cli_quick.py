@@ -46,6 +46,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_without_a_terminal_says_what_it_loads_before_it_imports_large_libraries(tmp_path):
     watching = (
         "import builtins, sys; print = builtins.print; from elegans import display; from elegans.cli import main\n"

@@ -77,6 +77,7 @@ def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
         assert (ROOT / "docs" / page).read_text().startswith(f"# {title}\n"), page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", MARKED)
 def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     def run(*arguments):

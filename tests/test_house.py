@@ -157,6 +157,7 @@ def copy(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_task_is_one_file_and_an_experiment_is_its_file(copy, run):
     (copy / "elegans" / "tasks" / "first_bit.py").write_text(TASK)
     (copy / "elegans" / "studies" / "pareto_frontiers" / "first_bit_width.py").write_text(EXPERIMENT)
@@ -211,6 +212,7 @@ def with_activation(copy):
     return copy
 
 
+@pytest.mark.slow
 def test_an_activation_is_its_class(with_activation, run):
     run("-c", "import elegans as el; assert el.models.HardTanh().kind == 'hard-tanh'")
     run("-c", TRAINED.replace("ENGINES", "['jax']"))

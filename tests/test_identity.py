@@ -87,6 +87,7 @@ def compared(run_apart, tmp_path):
     return compare
 
 
+@pytest.mark.slow
 def test_a_later_field_changes_no_identity_at_its_default(compared, tmp_path):
     """In a copy of the package, the classes of ``LATER`` have a further field; a store made before stays whole."""
     trial = el.Trial.parse(PINNED[-1]["trial"])

@@ -50,6 +50,7 @@ def test_a_new_experiment_runs_resumes_and_is_judged_again_by_another_threshold(
     assert re.search(r"scales  smoke \(.*\), laptop\n", run("list", "my_first.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", PARTS)
 def test_a_new_part_trains_by_the_command_that_is_printed(elegans, template):
     _, out, _ = elegans("new", template, f"tried-{template}")

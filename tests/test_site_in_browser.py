@@ -23,6 +23,7 @@ PAGE = f"""<!doctype html><label class="md-header__button" for="__drawer"></labe
 </article>"""
 
 
+@pytest.mark.slow
 def test_what_scrolls_sideways_is_reached_by_the_keyboard_only_while_it_scrolls() -> None:
     with driver.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=("--no-sandbox", "--disable-gpu"))

@@ -18,6 +18,7 @@ def ended(test, outcomes):
     raise AssertionError("a test ends within its trials")
 
 
+@pytest.mark.slow
 def test_error_rates_are_those_of_every_path():
     """All 2^12 paths, each weighted by its probability."""
     test = SequentialTest(maximum=12)
@@ -54,6 +55,7 @@ def test_a_verdict_means_that_the_99_percent_interval_is_clear_of_the_level():
                 assert low > 0.5 or high < 0.5
 
 
+@pytest.mark.slow
 def test_curtailment_saves_trials_and_changes_no_verdict():
     """10^3 paths at each of three rates: the verdict is that of a test that goes on to the end."""
     test, generator = SequentialTest(), np.random.default_rng(0)

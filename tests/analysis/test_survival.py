@@ -25,6 +25,7 @@ def test_the_published_example_is_reproduced():
     assert found.table.loc[[0, 6], ["low", "high"]].to_numpy().round(3).tolist() == [[0.620, 0.952], [0.188, 0.680]]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(st.integers(1, 50).map(lambda step: 200.0 * step), st.just(math.nan)), min_size=1, max_size=40)
 )

@@ -51,6 +51,7 @@ def test_every_calculator_has_an_example():
     assert refused == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_value_is_the_same_for_a_list_a_tuple_and_all_types_of_numbers(name):
     function, given = getattr(theory, name), example(name)

@@ -16,6 +16,7 @@ from elegans.errors import ElegansError, TheoryError
 NAMES = sorted(entry.name for entry in theory.catalogue())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [

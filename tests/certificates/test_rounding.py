@@ -113,6 +113,7 @@ def test_float32_in_any_order_lies_within_its_stated_rounding(made, random, flus
         assert abs(Fraction(float(value)) - network.exactly(x)) <= Fraction(network.float32_rounding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "decay", "steps"), [("fused", 0.01, 500), ("fused", 2.0, 400), ("jax", 2.0, 400)])
 def test_the_outputs_of_an_engine_lie_within_float32_rounding_of_the_exact_ones(engine, decay, steps):
     """A decay of 2 takes every weight to subnormal numbers, or to 0 where those are flushed."""

@@ -601,6 +601,7 @@ def test_a_negative_first_seed_is_refused(tmp_path):
         run_experiment("lottery-tickets", "smoke", out=tmp_path, first_seed=-1)
 
 
+@pytest.mark.slow
 def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
     known = claims()
     assert sum(len(entry.claims) for entry in entries().values()) == len(known)

@@ -94,6 +94,7 @@ def test_a_trial_costs_its_steps_its_checks_and_its_measurements():
     assert cost.of(TRIAL, [WeightMovement(every=500)]) == pytest.approx(1 + 0.11 + 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["fused", "jax"])
 def test_measured_costs_are_those_of_steps_that_were_taken(engine):
     trial = TRIAL if engine == "fused" else TRIAL.replace("training", AdaDelta(steps=1000, stopping=TRIAL.stopping))

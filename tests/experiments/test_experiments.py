@@ -153,6 +153,7 @@ def test_the_record_says_how_it_was_made(smoke):
     assert record["seconds"] > 0 and record["date"]
 
 
+@pytest.mark.slow
 def test_failed_trials_are_trained_again_only_when_asked(tmp_path, monkeypatch):
     def fail(self, key, task):
         raise RuntimeError("no such luck")
@@ -257,6 +258,7 @@ def test_scales_stand_in_the_order_of_their_size_and_every_experiment_has_a_page
         assert (PAGES / f"{name}.md").exists(), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_each_cell_has_the_trials_asked_for_or_the_multiple_or_number_declared_for_it(name, scale):
     if (name, scale) == ("digit-parity", "paper") and not is_available("mnist"):
@@ -272,6 +274,7 @@ def test_each_cell_has_the_trials_asked_for_or_the_multiple_or_number_declared_f
     assert Counter(len(seeds) for _, seeds in parts) == expected
 
 
+@pytest.mark.slow
 def test_the_paper_scale_is_the_published_grid():
     """24 panels x 9 widths x (17 sample sizes and online) x 50 trials: the roughly 200K runs of appendix C."""
     sweep = EXPERIMENTS["success-frontier"].scales["paper"].cells(50)
@@ -414,6 +417,7 @@ def test_what_is_read_from_a_study_s_text_must_be_literals(tmp_path, written, co
         list(registry._entries(study, "mine.own", file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if "parts" in one.options])
 def test_a_part_of_an_experiment_is_named_in_its_scales_and_other_words_are_refused(name):
     experiment = EXPERIMENTS[name]

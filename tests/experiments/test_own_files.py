@@ -264,6 +264,7 @@ def test_a_file_of_a_study_is_the_study_s_experiment():
     assert el.find(path) is el.find("success-frontier")
 
 
+@pytest.mark.slow
 def test_every_claim_of_a_file_is_verified(own, elegans):
     claim = re.search(r"Claim\(.*\)", FILE)[0]
     own.write_text(FILE.replace(f"[{claim}]", f"[{claim}, {claim.replace('own/more', 'own/again')}]"))
@@ -276,6 +277,7 @@ def test_every_claim_of_a_file_is_verified(own, elegans):
     assert re.findall(r"^own/\w+$", out, re.MULTILINE) == ["own/more", "own/again"]
 
 
+@pytest.mark.slow
 def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, elegans):
     own.write_text(FILE.replace('{"rates": [*rates]})', '{"rates": [*rates]}, 0.05)'))
     assert elegans("run", "majority.py", "--evidence", "--seeds", "3")[0] == 0
@@ -336,6 +338,7 @@ def test_the_rules_of_a_file_are_judged_where_there_is_nothing_to_find(own, eleg
     assert elegans("rejudge", "majority.py", "--null", "permuted", "--write")[2] == refused
 
 
+@pytest.mark.slow
 def test_evidence_of_other_trials_is_set_aside_with_its_tables(own, elegans):
     folder = own.parent / "evidence"
 

@@ -15,6 +15,7 @@ driver = pytest.importorskip("playwright.sync_api", reason="needs Playwright for
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, as in `apt-get install chromium`"),
     pytest.mark.timeout(600),
 ]

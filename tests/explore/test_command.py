@@ -67,6 +67,7 @@ def test_a_server_whose_output_nobody_reads_any_more_ends_silently(place):
     process.stderr.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.05, 0.5, 1, 2])
 def test_a_signal_before_the_page_is_served_ends_the_program_at_once(place, seconds):
     process = started(place)
@@ -107,6 +108,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(place, words, message, cap
     assert code == 2 and told.startswith(message) and told.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_folder_of_results_means_the_store_in_it(place):
     process = started(Path(place).parent, "--port", "0")
     address = process.stdout.readline().split()[1]

@@ -140,6 +140,7 @@ def test_success_frontier_has_lines_of_theory():
     assert theory_lines({"task.n": 50}) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [entry.name for entry in entries().values() if entry.lines])
 def test_lines_of_theory_cross_the_plane_that_they_are_of(name):
     experiment, drawn = find(name), set()

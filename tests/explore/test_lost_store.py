@@ -109,6 +109,7 @@ def test_another_store_in_the_same_place_is_shown_instead(client, place, tmp_pat
     assert [axis["values"] for axis in shown["axes"] if axis["name"] == "model.width"] == [["30", "40"]]
 
 
+@pytest.mark.slow
 def test_an_open_page_is_told_that_its_store_is_lost_and_that_it_is_back(place):
     path = Path(place)
     content = path.read_bytes()

@@ -76,6 +76,7 @@ def test_curves_are_thinned_to_the_points_that_the_report_states(store, tmp_path
     assert max(len(line["x"]) for line in lines) == written.points
 
 
+@pytest.mark.slow
 def test_cells_for_which_there_is_no_room_are_left_out_and_counted(store, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "CELLS", 20_000)
     monkeypatch.setattr(report, "MAPS", 1)

@@ -64,6 +64,7 @@ def test_a_store_beside_one_that_is_waited_for_is_shown(place, tmp_path):
         assert first["trials"] == len(SWEEP) and second["waiting"]
 
 
+@pytest.mark.slow
 def test_the_command_says_in_a_line_what_it_waits_for(tmp_path):
     command = [sys.executable, "-m", "elegans", "explore", str(tmp_path), "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

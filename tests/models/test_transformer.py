@@ -77,6 +77,7 @@ def test_initial_arrays_have_their_laws():
     assert not drawn["hidden"]["bias"].any() and not drawn["residual"]["bias"].any()
 
 
+@pytest.mark.slow
 def test_a_transformer_learns_a_small_parity_with_adam():
     """(6, 2), width 32; seeds 0 to 9 took 30 to 140 steps."""
     trial = el.Trial(

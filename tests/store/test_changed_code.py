@@ -183,6 +183,7 @@ def test_the_code_of_a_class_made_in_a_notebook_or_a_function_counts_too():
     el.Probe._members.pop("cell")
 
 
+@pytest.mark.slow
 def test_a_program_compiled_for_a_class_is_not_used_for_another_one_of_its_name():
     def activation(sign):
         class Kinked(el.Activation, kind="kinked"):

@@ -387,6 +387,7 @@ def test_tables_that_no_elegans_has_made_are_refused_when_the_store_is_opened(so
         Store(damaged(sound, tmp_path, *statements), create=create)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 10**9), st.integers(0, 7))
 def test_a_flipped_bit_raises_nothing_but_a_store_error(sound, tmp_path_factory, place, bit):

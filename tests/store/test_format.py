@@ -142,6 +142,7 @@ def stop_in_the_middle(path):
     Store(path)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_in_the_middle_leaves_the_former_store(former):
     path, expected = former
     child = process(stop_in_the_middle, path)

@@ -151,6 +151,7 @@ def test_everything_trained_on_a_store_that_is_replaced_or_removed_is_in_a_fresh
     assert len(el.run(sweep, fresh, engine="toy")) == 100  # it is a store on which a sweep goes on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["replaced", "overwritten by another store"])
 def test_another_store_that_took_the_place_of_a_run_s_is_not_written_to(path, other, name):
     stopped(path, Fault((MOVED | OVERWRITTEN)[name], path, other))
@@ -216,6 +217,7 @@ def test_a_store_that_was_replaced_between_two_runs_of_a_program_is_refused(path
     assert path.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.slow
 def test_another_process_that_writes_to_a_store_does_not_stop_a_run(path, toy):
     """Its log is written into the file, which is rebuilt."""
 

@@ -44,6 +44,7 @@ def same(store):
     assert_frame_equal(untimed(store.table(SWEEP)), untimed(el.run(SWEEP, engine="toy")))
 
 
+@pytest.mark.slow
 def test_six_runs_at_once_begin_one_store_and_train_every_trial_once(toy, postgres):
     toy()
     report, together = PROCESSES.Queue(), PROCESSES.Barrier(6)

@@ -77,6 +77,7 @@ ONE_SERVER = [HealthCheck.function_scoped_fixture]
 """Examples may share what makes new stores."""
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=ONE_SERVER)
 @given(recorded=st.lists(outcomes, min_size=1, max_size=5, unique_by=lambda each: each.trial.seed))
 def test_an_outcome_is_read_back_as_it_was_recorded(recorded, new_store):
@@ -122,6 +123,7 @@ def test_a_table_can_be_filtered_by_columns(store):
         store.table(where={"model.widht": 10})
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=ONE_SERVER)
 @given(states=st.lists(st.sampled_from(STATES), min_size=1, max_size=8), data=st.data())
 def test_cells_are_summed_up_as_their_trials_say(states, data, new_store):
@@ -506,6 +508,7 @@ def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message, 
     assert str(raised.value).startswith(message.format(file=tmp_path / name))
 
 
+@pytest.mark.slow
 def test_a_table_that_is_read_in_two_parts_is_as_the_rows_say(store):
     sweep = el.grid(TRIAL, {"model.width": range(1, 51)}, seeds=500)
     assert len(sweep) > ROWS_AT_ONCE

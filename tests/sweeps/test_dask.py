@@ -178,6 +178,7 @@ def test_a_store_that_is_removed_under_a_run_on_workers_is_kept_beside_it(cluste
     same(el.run(TOY, path.with_name("runs.kept-1.db"), engine="slow"), el.run(TOY, engine="slow"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_what_its_workers_have_done(cluster, tmp_path, interruptible):
     sweep = el.grid(TRIAL, {"model.width": [25, 50]}, seeds=200)  # 100 and 200 ms each: 30 s
     threading.Timer(2.0, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -222,6 +223,7 @@ def bare():
             end(process)
 
 
+@pytest.mark.slow
 def test_workers_that_join_late_are_used_and_waited_for(bare, tmp_path, monkeypatch):
     monkeypatch.setattr("elegans.sweeps.dask_client.PATIENT_SECONDS", 0.5)
     scheduler, start = bare

@@ -123,6 +123,7 @@ TRIAL = el.Trial(
 SIZES, WIDTHS = (10, 20, 40, 80, 160, 320, 640), (4, 16, 64)
 
 
+@pytest.mark.slow
 def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(place):
     store = place
     first = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=1)

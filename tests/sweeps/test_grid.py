@@ -89,6 +89,7 @@ def test_a_shifted_sweep_has_the_same_cells_and_later_seeds(seeds, expected):
     assert (shifted.cells, shifted.seeds) == (sweep.cells, expected)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_a_hundred_thousand_trials_costs_no_more_memory_than_its_cells():
     tracemalloc.start()
     sweep = el.grid(TRIAL, {"model.width": range(1, 11)}, seeds=10_000)
@@ -150,6 +151,7 @@ def test_paths_of_axes_may_be_written_with_quotes_or_without():
     assert el.Sweep.from_toml(HEAD + "[axes.model]\nwidth = [1, 2]\n") == quoted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [

@@ -67,6 +67,7 @@ def test_so_does_any_error_of_a_probe_on_another_machine(error, cluster, tmp_pat
     assert len(cluster.client.nthreads()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", own.PARTS[1:])
 def test_so_does_a_keyboard_interrupt_of_another_part_there(part, cluster, tmp_path, monkeypatch):
     ends(part, "KeyboardInterrupt", tmp_path / "runs.db", monkeypatch, scheduler=cluster)

@@ -270,6 +270,7 @@ def toy_sweep(seeds):
     return el.grid(TRIAL, {"model.width": [10, 20]}, seeds=seeds)
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_store_train_every_trial_once(toy, place):
     report, together = PROCESSES.Queue(), PROCESSES.Barrier(2)
     children = [process(run_toy, place, 50, 0.05, report, together) for _ in range(2)]
@@ -367,6 +368,7 @@ class StuckEngine(ToyEngine):
         return super().advance(state, plan)
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monkeypatch, tmp_path, interruptible):
     engine = StuckEngine()
     monkeypatch.setitem(ENGINES, "toy", engine)
@@ -437,6 +439,7 @@ def stop_between_commits(path, pid):
     connection.close()
 
 
+@pytest.mark.slow
 def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_path, monkeypatch):
     toy()
     monkeypatch.setattr(dispatcher, "PATIENT_SECONDS", 0.0)
@@ -464,6 +467,7 @@ def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_pat
     assert f":{child.pid}, stopped) with " in told[0]
 
 
+@pytest.mark.slow
 def test_a_run_looks_ever_farther_for_free_trials_where_another_holds_the_next_ones(toy, new_store, monkeypatch):
     toy()
     sweep, asked, claim = toy_sweep(300), [], Run.claim

@@ -195,6 +195,7 @@ def test_a_hundred_classes_are_learned():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [2, 10, 50, 199])
 def test_few_rows_are_enough_to_begin(rows):
     X = np.random.default_rng(0).normal(size=(rows, 3))

@@ -111,6 +111,7 @@ def test_the_learning_rate_has_four_cycles_of_doubling_length_and_ends_at_zero()
     assert _native.learning_rate(0.3, 0.002, False) == 0.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [2, 3])
 def test_threads_change_no_bit(dtype, count):

@@ -213,6 +213,7 @@ def test_fewer_large_networks_than_small_ones_train_side_by_side(width, together
     assert ENGINES["jax"].together(one) == together
 
 
+@pytest.mark.slow
 def test_the_engines_agree_on_mistakes_and_predictions():
     states = assert_same_trajectory([trial("hinge", "sparse", el.Sample(60), 0.3, (30, 20, 32)) for _ in range(2)])
     x = np.random.default_rng(0).normal(size=(13, 30)).astype(np.float32)
@@ -345,6 +346,7 @@ MULTITASK_CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "case"), MULTITASK_CASES)
 def test_the_engines_agree_on_many_parities_behind_control_bits(shape, case):
     (task, model), (regime, training) = SHAPES[shape], MULTITASK[case]
@@ -366,6 +368,7 @@ def test_many_parities_do_not_depend_on_how_steps_are_grouped():
     assert_grouping_does_not_matter("fused", trial, (1, 2, 7, 30))
 
 
+@pytest.mark.slow
 def test_the_engines_agree_on_adam_on_signs():
     for model, loss in ((el.MLP(width=20), "hinge"), (el.PolyNet(degree=3), "square"), (el.MLP(width=5), "logistic")):
         trial = small_trial(model, loss, "gradient", (20, 32))
@@ -429,6 +432,7 @@ def test_an_outcome_does_not_depend_on_what_trained_beside_it():
         assert alone.curve.loss == pytest.approx(together[one.seed].curve.loss, rel=0.02)
 
 
+@pytest.mark.slow
 def test_both_engines_tell_the_same_story():
     solving = el.Trial(
         task=el.SparseParity(n=20, k=2),

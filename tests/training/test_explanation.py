@@ -16,6 +16,7 @@ SLOW = FAST.replace("training", el.training.AdaDelta(steps=20, stopping=el.Stopp
 NATIVE = pytest.mark.skipif(engines.ENGINES["fused"].unavailable() is not None, reason="of the native engine")
 
 
+@pytest.mark.slow
 @NATIVE
 def test_a_trial_is_explained_by_its_engine_the_reasons_against_others_and_its_time():
     found = FAST.explain()
@@ -60,6 +61,7 @@ def test_the_note_is_written_once_where_someone_looks(capsys):
     assert capsys.readouterr().err.count("note: the jax engine trains this") == 1
 
 
+@pytest.mark.slow
 def test_the_command_explains_a_trial(run_apart, tmp_path):
     (tmp_path / "trial.toml").write_text(FAST.to_toml())
     ended = run_apart(tmp_path, "-m", "elegans", "explain", "trial.toml")

@@ -43,6 +43,7 @@ def test_a_trial_may_train_on_after_it_is_solved():
     assert outcome.steps == 2000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINE_NAMES)
 def test_the_last_step_is_checked_and_an_unsolved_trial_has_no_solving_step(engine):
     outcome = el.train(HOPELESS, engine=engine)
@@ -79,6 +80,7 @@ def test_an_interruption_ends_every_running_trial_as_interrupted(engine):
     assert all(0 < outcome.steps < 10**7 for outcome in outcomes)
 
 
+@pytest.mark.slow
 def test_trials_that_end_early_leave_the_batch_and_the_others_go_on():
     trials = [EASY.with_seed(seed) for seed in range(8)]
     together = list(train_together(trials, ENGINES["jax"]))
@@ -95,6 +97,7 @@ def test_a_watcher_sees_the_curve_grow():
     assert lengths == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_long_decay_drives_weights_to_zero_and_not_to_subnormals():
     decaying = HOPELESS.replace("training.weight_decay", 5.0).replace("training.steps", 3000)
     for engine in ENGINE_NAMES:
@@ -114,6 +117,7 @@ def test_a_full_curve_merges_neighbours_and_keeps_the_averages_and_even_spacing(
     assert spans @ np.array(curve.error) == pytest.approx(2 * steps.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINE_NAMES)
 @pytest.mark.parametrize("one", [EASY, HOPELESS], ids=["solved", "unsolved"])
 def test_errors_are_recorded_on_logarithmic_steps_up_to_the_last(one, engine):

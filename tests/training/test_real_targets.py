@@ -102,6 +102,7 @@ def test_the_loss_of_an_example_is_the_weighted_sum_over_its_targets():
         assert example_losses(Square(scale=2), task, output, label).tolist() == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", ["online", "sample:100"])
 def test_a_trial_is_solved_by_its_mean_held_out_loss(regime):
     outcome = el.train(trial(regime=regime, stopping={"loss": 0.05}))

@@ -52,6 +52,7 @@ def test_only_a_class_without_any_method_of_its_own_has_fields_that_nothing_read
     assert idle_fields(cls) == fields
 
 
+@pytest.mark.slow
 def test_a_field_that_nothing_reads_is_noted_in_a_line(capsys):
     trial = el.Trial(
         task=el.SparseParity(n=5, k=2), regime=el.Online(), model=el.MLP(width=2), training=Restless(steps=1)
@@ -323,6 +324,7 @@ def test_one_draw_does_not_use_a_counter_twice():
         el.train(trial(model=el.MLP(width=4, init=Constant())))
 
 
+@pytest.mark.slow
 def test_folded_draws_are_taken_in_all_six_kinds():
     own = trial(
         task=Distracted(),
@@ -333,6 +335,7 @@ def test_folded_draws_are_taken_in_all_six_kinds():
     assert el.train(trial(task=Distracted(), model=NoisyLinear())).state in ("solved", "unsolved")
 
 
+@pytest.mark.slow
 def test_a_probe_may_ask_for_the_examples_of_a_split_more_often_than_there_are():
     """They are those of one random order, the first ones again after the last."""
 

@@ -127,6 +127,8 @@ def test_relu_neurons_of_mod_7_are_nearly_but_not_quite_single_frequencies(added
     assert "ratio" not in found
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_s3_comes_near_the_optimum_at_its_penalty_and_not_beyond(composed):
     """Measured: ratios of 0.9776 to 0.9781, masses of 590.39 to 590.41, mean powers of 0.9999 and more."""
     found = composed.record["findings"]["S3"]
@@ -140,6 +142,8 @@ def test_s3_comes_near_the_optimum_at_its_penalty_and_not_beyond(composed):
     assert found["all_wanted"] == {"count": 2, "of": 2, "interval": [0.3424, 1.0], "exceptions": []}
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_both_of_theorys_lines_are_drawn(composed):
     ax = Figure().subplots()
     margin_curves(composed.tables["margins"].assign(series="S3"), ax)

@@ -53,6 +53,8 @@ def test_no_step_is_lost_to_rounding():
     assert (np.asarray(after["hidden"]["weight"])[:, 1:] == 1).all()
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_population_descends_along_the_flow():
     """Euler's method with steps of 0.001 up to half the time of the explosion: within 1% of the flow."""
     model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(std=1), positive=True)

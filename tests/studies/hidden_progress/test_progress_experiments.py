@@ -51,6 +51,8 @@ def rows(trial, times, **columns):
     return table.assign(seed=range(len(times)), state=states, solved_at=np.asarray(times, float))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @needs_fused
 @pytest.mark.parametrize("name", PROGRESS)
 def test_each_runs_by_name_and_writes_figure_table_and_record_with_findings(name, tmp_path):

@@ -44,6 +44,8 @@ def test_the_page_shows_the_tables_maps(smoke):
         assert np.allclose(np.array(found)[:, 0], smoke.tables["maps"][f"layer{layer}"].to_list(), atol=0.006)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_record_says_what_was_found(smoke):
     found = json.loads(smoke.files["record"].read_text())["findings"]["k = 2"]
     assert found["trials"] == 1
@@ -52,12 +54,16 @@ def test_the_record_says_what_was_found(smoke):
     assert set(found["transplants"]) == set(TRANSPLANTS)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_attention_is_uniform_before_training(smoke):
     first = smoke.tables["curves"].iloc[0]
     assert first["previous"] == pytest.approx(first["uniform_previous"], rel=0.01)
     assert first["induction"] == pytest.approx(first["uniform_induction"], rel=0.01)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_transplants_of_the_final_step_are_the_network_itself(smoke):
     last = smoke.tables["curves"].iloc[-1]
     assert all(last[name] == pytest.approx(last["intact"], rel=1e-5) for name in TRANSPLANTS)
@@ -70,6 +76,8 @@ def with_extras(result, extras, folder):
     return replace(result, experiment=experiment, folder=folder)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_extras_are_written_with_the_other_files_and_listed_by_the_command(smoke, tmp_path, capsys):
     def rows(tables, path):
         path.write_text(f"{len(tables['curves'])} rows")
@@ -84,6 +92,8 @@ def test_extras_are_written_with_the_other_files_and_listed_by_the_command(smoke
     assert "note.txt" in capsys.readouterr().out.replace("\n", "")
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_an_extra_that_cannot_be_written_is_an_error_of_one_line(smoke, tmp_path):
     def fails(tables, path):
         path.mkdir()
@@ -109,6 +119,8 @@ def test_a_transplant_is_as_good_as_the_layer_that_was_missing():
         assert start[f"{missing}_alone"] == pytest.approx(bad) and start[f"{missing}_with_ends"] == pytest.approx(bad)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_loss_of_an_intact_network_is_that_of_the_probe(smoke):
     """On the first 128 of the probe's 1000 sequences: the standard error is about 0.02, the seed is fixed."""
     evaluated = smoke.tables["curves"].dropna(subset="intact")

@@ -252,6 +252,8 @@ def test_other_distributions_are_compared_half_way():
     assert not out_of_distribution.strategies_at_half(run.assign(loss=run["loss"].where(~half, 0.2)))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_claims_of_other_distributions():
     good, bad = elsewhere(0.09, 0.1), elsewhere(0.15, 0.9, closest=False)
 
@@ -266,6 +268,8 @@ def test_claims_of_other_distributions():
         assert verdict(time, tables(first, second)) == of_time
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_claims_of_one_layer():
     kinds = ("one layer", "one layer, absolute", "one layer and MLP", "one layer and MLP, absolute")
 
@@ -326,6 +330,8 @@ def test_claims_of_delays(claim, made, expected):
     assert verdict(claim, few) == UNDECIDED
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_claims_of_more_symbols():
     def unseen(seed):
         run = staged(seed)

@@ -205,6 +205,8 @@ class Reversed(el.Task):
         return tokens, tokens[:, ::-1]
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_attention_is_measured_on_any_task_of_tokens():
     probes = [AttentionMaps(length=5), AttentionScores(examples=8), PositionalProfile()]
     trial = el.Trial(

@@ -80,6 +80,8 @@ def test_what_the_first_token_is_worth_in_short_contexts(length, gain):
     assert (evidence(tokens).sum(axis=1) * distance).sum() == pytest.approx(gain, abs=2e-7)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_first_token_is_worth_little_after_a_hundred():
     """7.7e-5 +- 0.6e-5 in 1000 sequences; the bounds are 4 standard errors away: one failure in 10^4 runs."""
     tokens, *_ = sample(2, 100, count=1000)
@@ -135,6 +137,8 @@ def test_strategies_lose_what_they_are_known_to(prior, k, length):
         assert abs(losses.mean() - value) < 4.5 * error, name
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "length"), [(2, 50), (3, 100), (4, 100), (8, 200)])
 def test_add_two_smoothing_loses_more(k, length):
     """The table's tolerance would admit it; on the same sequences it loses 7.6 standard errors more at two symbols, and

@@ -93,6 +93,8 @@ def best_hinge(rows, norm):
     return low, best
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [1.0, 4.0])
 def test_no_linear_predictor_beats_the_bounds_on_any_support(norm):
     """12 inputs, 64 random features, all 220 supports bounded and five solved: dual and primal within 0.01."""

@@ -49,6 +49,8 @@ def test_antipodal_signs_are_the_printed_initialisation_which_is_not_0():
     assert np.abs(expected).max() > 1
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize("mix", [0.0, 0.5])
 def test_the_first_step_is_one_step_of_gradient_descent_on_the_population(mix):
     """Autodiff on all 2^11 inputs in double precision, step size 1 and decay 1/2; the result is held in float32."""

@@ -95,6 +95,8 @@ def test_losses_are_those_of_the_two_parts_of_the_pairs():
         assert found["train" if stream == "sample" else "test"] == pytest.approx(loss.mean())
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_transformer_is_measured_at_its_outputs_and_its_embedding_of_numbers():
     """An embedding of cosines and sines of two frequencies, three times as much power in the first."""
     one = transformer(el.ModularAddition(p=P), 0.5, width=4, mlp_width=8, steps=1, every=1)

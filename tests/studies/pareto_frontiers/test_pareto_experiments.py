@@ -92,6 +92,8 @@ def test_sizes_are_spaced_evenly_on_a_logarithmic_scale():
     assert len(spaced(400, 3200, 8)) == 25
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @needs_fused
 def test_tickets_share_their_networks_support_and_begin_with_its_neurons(results):
     result = results("lottery-tickets")

@@ -105,6 +105,8 @@ def test_draws_have_the_moments_of_their_distributions():
         assert abs(square.var() / variance - 1) < 0.15
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_chain_follows_its_differential_equation():
     """The mean of 16 runs at n = 20,000, whose standard error is at most 0.0025, is within 0.01 of the equation."""
     times = [1.0, 3.0]

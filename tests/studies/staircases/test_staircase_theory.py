@@ -98,6 +98,8 @@ def test_labels_of_two_values_have_the_leap_of_their_target():
         assert theory.label_leap(values) == theory.leap(theory.nonzero_sets(values))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_label_leap_never_exceeds_the_leap():
     sets = [list(s) for size in (1, 2, 3) for s in itertools.combinations(range(3), size)]
     for signs in itertools.product((-1, 0, 1), repeat=7):

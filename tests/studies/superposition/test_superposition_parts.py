@@ -43,6 +43,8 @@ CELLS = [(1e-4, 1.0, 5000, 0), (1e-3, 100.0, 5000, 0), (1e-3, 1.0, 100, 0), (1e-
          (1e-3, 1.0, 2000, 8)]  # fmt: skip
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize(("step_size", "pull", "draws", "batch"), CELLS)
 def test_the_sampler_has_the_exact_bias_on_quadratics(step_size, pull, draws, batch):  # five standard errors
     curvatures = np.array([0.5, 1.0, 1.0, 2.0])
@@ -83,6 +85,8 @@ def test_reduced_rank_regression_has_its_coefficient():
     assert values.mean() == pytest.approx(4, abs=0.1 + 4 * values.std() / 10)  # 3.91(2) of 4 at this temperature
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_saddle_is_left_and_a_minimum_is_not():
     for corners, leaves in ((6, False), (2, True)):
         weights, bias = polygon_arrays(corners)
@@ -112,6 +116,8 @@ def descent(model, seed=0, **changes):
     return el.Trial(task=ONE_HOT, regime="online", model=model, training=training, seed=seed)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_exact_descent_from_near_the_hexagon_ends_there():
     probe = NearestPolygon(every=3000)
     outcome = el.train(
@@ -158,6 +164,8 @@ def test_the_probe_estimates_the_hexagon_and_distrusts_a_square_that_chains_leav
     assert measured["trusted"][-1] == 0 and measured["left"][-1] > 0.3
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this local learning coefficient means nothing")
 def test_a_baseline_of_few_batches_is_distrusted():
     probe = LocalLearningCoefficient(

@@ -260,6 +260,8 @@ def test_impossible_arguments_are_refused():
             call()
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_optimised_biases_lower_the_antipodal_loss():
     from elegans.studies.superposition.two_in_one import optimal_type
 

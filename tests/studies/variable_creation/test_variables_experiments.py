@@ -241,6 +241,8 @@ def test_of_each_replicate_the_best_start_is_shown():
 # figures and options
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
     figure = samples.plot(thresholds)
     assert len(figure.axes) == 1 + len(set(thresholds["cells"]["n"]))

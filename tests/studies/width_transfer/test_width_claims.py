@@ -163,6 +163,8 @@ def test_shares_of_neurons_with_a_gradient():
     assert sparse.share(20, 3, 1) == 0 and sparse.share(20, 3, 0) == 1
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize(("late", "verdict"), [(1024, "holds"), (64, "fails")])
 def test_the_onset_is_compared_on_both_axes(late, verdict):
     """Regrets that begin at n p = 10 fall on one curve of n p; regrets that begin at one width fall on one of n."""
