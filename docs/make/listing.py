@@ -267,13 +267,13 @@ def expected() -> str:
 
 
 def fresh_seeds() -> str:
-    """Return how many verdicts on trials fresh seeds confirm, and a table of those that they do not."""
+    """Return how many verdicts on trials or draws fresh seeds confirm, and a table of those that they do not."""
     found, claims_of = list(compared()), sum(len(names) for _, names in decided())
     agree, opposite = sum(each.agrees for each in found), sum(each.opposite for each in found)
     share = f" ({agree / len(found):.0%})" if found else ""
     text = (
-        f"Of {claims_of} claims that trials decide, {len(found)} have been run again so far: {agree}{share} have the "
-        f"same verdict, {opposite} the opposite one."
+        f"Of {claims_of} claims that trials or random draws decide, {len(found)} have been run again so far: "
+        f"{agree}{share} have the same verdict, {opposite} the opposite one."
     )
     rows = []
     for each in found:

@@ -41,7 +41,9 @@ class FreshVerdict:
 
 
 def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
-    """Return each piece of evidence whose trials decided claims, with these claims; least time per claim first.
+    """Return each piece of evidence whose trials or draws decided claims, with these; least time per claim first.
+
+    A verdict that rests on neither has no error rate.
 
     Args:
         of: the claims; all by default.
@@ -49,8 +51,7 @@ def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
     found: dict[str, tuple[Evidence, list[str]]] = {}
     for claim in claims().values() if of is None else of:
         evidence, verdict = verdict_of(claim.id) or (None, {})
-        trained = evidence is not None and evidence.content["record"].get("trials")
-        if evidence and trained and verdict["verdict"] != UNDECIDED and verdict["error_rate"] > 0:
+        if evidence and verdict["verdict"] != UNDECIDED and verdict["error_rate"] > 0:
             found.setdefault(str(evidence.path), (evidence, []))[1].append(claim.id)
     return sorted(found.values(), key=lambda pair: pair[0].seconds / len(pair[1]))
 
@@ -85,7 +86,7 @@ def first_seed(evidence: Evidence) -> int:
 
 
 def compared() -> Iterator[FreshVerdict]:
-    """Yield each claim that trials have decided and whose experiment has been run again on fresh seeds."""
+    """Yield each claim that trials or draws have decided and whose experiment has been run again on fresh seeds."""
     fresh = _runs()
     for evidence, names in decided():
         again = fresh.get(evidence.path.name)

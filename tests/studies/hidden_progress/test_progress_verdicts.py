@@ -909,9 +909,9 @@ def test_outputs_of_random_networks_are_those_of_the_models_own_initialisation(n
 
 def test_close_supports_are_those_with_a_correlation_above_a_quarter():
     # the product of two forms of two signs: n = k = 2 has one support, and hits are a share of the draws
-    hits = random_networks.close_supports("xv", 2, 2, 400)
+    hits = random_networks.close_supports("xv", 2, 2, 400, 0)
     assert len(hits) == 400 and 0 < hits.sum() < 400
-    singles = random_networks.close_supports("xv", 2, 1, 400)
+    singles = random_networks.close_supports("xv", 2, 1, 400, 0)
     assert singles.sum() > hits.sum() and singles.max() == 2
 
 

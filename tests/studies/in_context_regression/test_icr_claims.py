@@ -207,7 +207,7 @@ def test_the_threshold_is_told_from_a_smooth_fall(excess, verdict):
 
 
 def test_bayes_predictors_have_the_errors_of_the_specification():
-    rows = bayes(512, *diversity.BAYES[:3], (1, 16)).set_index(["predictor", "tested", "tasks"])
+    rows = bayes(512, *diversity.BAYES[:3], (1, 16), 0).set_index(["predictor", "tested", "tasks"])
     for key, stated in {
         ("for the pool", "pool", 1): 0.25,
         ("for the pool", "pool", 16): 1.11,

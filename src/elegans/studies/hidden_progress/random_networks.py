@@ -57,9 +57,9 @@ def outputs(name: str, n: int, k: int, count: int, generator: np.random.Generato
     return np.asarray((readout[:, None, :width] @ hidden)[:, 0] + readout[:, width:])
 
 
-def close_supports(name: str, n: int, k: int, draws: int) -> np.ndarray:
+def close_supports(name: str, n: int, k: int, draws: int, first_seed: int) -> np.ndarray:
     """Return for each network how many supports its sign correlates with by more than 1/4 in size."""
-    generator = np.random.default_rng([n, k, NETWORKS.index(name), 1])
+    generator = np.random.default_rng([n, k, NETWORKS.index(name), 1, first_seed])
     places = [set_index(members) for members in itertools.combinations(range(n), k)]
     block = max(1, AT_ONCE // 2**n)
     counts = []
@@ -79,7 +79,7 @@ def analyse(results: Results) -> Tables:
     for name, k in itertools.product(NETWORKS, DEGREES):
         for n in range(SMALLEST, LARGEST + 1):
             draws = DRAWS[results.scale] // (10 if n > FEWER_BEYOND else 1)
-            counts, pairs = close_supports(name, n, k, draws), draws * math.comb(n, k)
+            counts, pairs = close_supports(name, n, k, draws, results.first_seed), draws * math.comb(n, k)
             hits = int(counts.sum())
             effective = hits**2 / max(1, int((counts**2).sum()))
             row = {"network": name, "k": k, "n": n, "draws": draws, "hits": hits, "effective": effective}

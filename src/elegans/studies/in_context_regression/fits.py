@@ -74,7 +74,7 @@ def errors(results: Results) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def bayes(count: int, d: int, points: int, noise: float, pools: Iterable[int]) -> pd.DataFrame:
+def bayes(count: int, d: int, points: int, noise: float, pools: Iterable[int], first_seed: int) -> pd.DataFrame:
     """Return the errors of the predictors for a known pool and for fresh tasks, by pool size and kind of task.
 
     Args:
@@ -84,10 +84,11 @@ def bayes(count: int, d: int, points: int, noise: float, pools: Iterable[int]) -
             them.
         noise: the variance of the noise on all labels.
         pools: sizes of pools.
+        first_seed: another one draws other pools and sequences.
     """
     rows = []
     for tasks in pools:
-        generator = np.random.default_rng([0, tasks])
+        generator = np.random.default_rng([first_seed, tasks])
         pool = generator.standard_normal((tasks, d))
         fresh, known = generator.standard_normal((count, d)), pool[generator.integers(tasks, size=count)]
         for kind, w in (("fresh", fresh), ("pool", known)):

@@ -60,7 +60,7 @@ def analyse(results: Results) -> Tables:
     floor = [least[key] for key in keys]
     return {
         "fits": fits.assign(excess=(fits["fresh"] - floor).round(8)),
-        "bayes": bayes(SEQUENCES[results.scale], *BAYES),
+        "bayes": bayes(SEQUENCES[results.scale], *BAYES, results.first_seed),
     }
 
 

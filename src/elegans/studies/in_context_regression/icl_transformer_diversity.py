@@ -79,7 +79,7 @@ def analyse(results: Results) -> Tables:
     networks = rows[["tasks", "seed", "step", *measured]].astype({"tasks": int, "step": int})
     return {
         "networks": networks.round(dict.fromkeys(measured, 6)).reset_index(drop=True),
-        "predictors": bayes(SEQUENCES[results.scale], D, POINTS, NOISE, COMPARED),
+        "predictors": bayes(SEQUENCES[results.scale], D, POINTS, NOISE, COMPARED, results.first_seed),
     }
 
 

@@ -244,7 +244,7 @@ def neurons_alone(experiment: Experiment) -> Experiment:
 
 def neurons(results: Results) -> Tables:
     """Return the table ``recovery`` of ``analyse``."""
-    return {"recovery": neuron_tables.recovery(*neuron_tables.RECOVERY[results.scale])}
+    return {"recovery": neuron_tables.recovery(*neuron_tables.RECOVERY[results.scale], results.first_seed)}
 
 
 EXPERIMENT = Experiment(

@@ -22,8 +22,8 @@ RECOVERY: dict[str, tuple[Sizes, int]] = {
     ),
     "paper": (
         (
-            *(("over", 80, 2, s, 6) for s in (9, 17, 33, 65)),
-            *(("over", 40, 4, s, 6) for s in (17, 25)),
+            *(("over", 80, 2, s, 24) for s in (9, 17, 33, 65)),
+            *(("over", 40, 4, s, 24) for s in (17, 25)),
             *(("under", n, k, s, 24) for k, s in ((4, 2), (6, 4), (6, 2)) for n in UNDER),
         ),
         20,
@@ -32,64 +32,59 @@ RECOVERY: dict[str, tuple[Sizes, int]] = {
 """By scale: (kind, n, k, s) of single good neurons with their replicates, and draws per size of the sample."""
 
 
-def recovers_over(n: int, k: int, s: int, sample: int, generator: np.random.Generator) -> bool:
-    """Return whether an over-sparse good neuron's largest correlations on a sample are with S, the first k inputs.
-
-    Its ones are on the first s inputs.
-    """
-    sums = np.zeros(n)
-    weight = np.where(np.arange(n) < s, 1.0, 0.0).astype(np.float32)
-    for first in range(0, sample, 2**16):
-        count = min(2**16, sample - first)
-        x = (2 * generator.integers(0, 2, (count, n), np.int8) - 1).astype(np.float32)
-        active = x @ weight > 0
-        sums += (x[active].prod(axis=1, where=np.arange(n) < k)) @ x[active]
-    sizes = np.abs(sums)
-    return bool(sizes[:k].min() > sizes[k:].max())
-
-
 @lru_cache(maxsize=1)
-def _classes(n: int, k: int, s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the signs of the k - s missing inputs, and the probabilities of the classes of active examples.
+def _classes(kind: str, n: int, k: int, s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the signs of the inputs that are to be found, and the probabilities of the classes of active examples.
 
-    A class is the label (-1, 1), the missing signs, and how many of the n - k irrelevant inputs are positive. The
-    weights are 1 on the first s inputs and 1/2n elsewhere, the bias is 1/10n: all but an even split of the s signs
-    decides alone whether the neuron is active.
+    A class is the label (-1, 1), these signs, and how many of the irrelevant inputs with a weight are positive.
+
+    - Over-sparse: the weights are 1 on the first s inputs, of which the first k are to be found, and 0 elsewhere.
+    - Under-sparse: they are 1 on the first s of the k relevant inputs and 1/2n elsewhere, the bias is 1/10n: all but an
+      even split of the s signs decides alone whether the neuron is active. The k - s others are to be found.
     """
     from scipy.stats import binom
 
-    missing = np.array(list(product((-1, 1), repeat=k - s)))
-    positive = np.arange(n - k + 1)
-    few, split = (binom.pmf(range(count + 1), count, 0.5) for count in (s, n - k))
-    chances = np.zeros((2, len(missing), n - k + 1))
-    for negative, pattern in product(range(s // 2 + 1), range(len(missing))):
-        signs = missing[pattern]
-        active = (negative < s / 2) | (signs.sum() + 2 * positive - (n - k) > -0.2)
-        label = int((-1) ** negative * signs.prod() > 0)
-        chances[label, pattern] += few[negative] / len(missing) * split * active
-    return missing, chances
+    sought, weighted = (k, s - k) if kind == "over" else (k - s, n - k)
+    patterns = np.array(list(product((-1, 1), repeat=sought)))
+    positive = np.arange(weighted + 1)
+    split, few = binom.pmf(positive, weighted, 0.5), binom.pmf(range(s + 1), s, 0.5)
+    chances = np.zeros((2, len(patterns), weighted + 1))
+    for place, pattern in enumerate(patterns):
+        rest = pattern.sum() + 2 * positive - weighted
+        if kind == "over":
+            chances[int(pattern.prod() > 0), place] = split / len(patterns) * (rest > 0)
+            continue
+        for negative in range(s // 2 + 1):
+            label = int((-1) ** negative * pattern.prod() > 0)
+            chances[label, place] += few[negative] / len(patterns) * split * ((negative < s / 2) | (rest > -0.2))
+    return patterns, chances
 
 
-def recovers_under(n: int, k: int, s: int, sample: int, draws: int, generator: np.random.Generator) -> int:
-    """Return in how many draws an under-sparse good neuron's largest correlations are with the k - s inputs it lacks.
+def recovers(kind: str, n: int, k: int, s: int, sample: int, draws: int, generator: np.random.Generator) -> int:
+    """Return in how many draws a good neuron's largest correlations are with the inputs that are to be found.
 
-    Samples are drawn exactly, at a cost that does not grow with their size: first the numbers of examples of each
-    class; then, one irrelevant input after the other, the numbers of examples in which it is positive, given how many
-    positive ones each example has left.
+    These are S for an over-sparse neuron, and the k - s inputs of S that it lacks for an under-sparse one. Samples are
+    drawn exactly, at a cost that does not grow with their size: first the numbers of examples of each class; then, one
+    irrelevant input after the other, the numbers of examples in which it is positive, given how many positive ones each
+    example has left; inputs without a weight are positive in half of the examples.
     """
-    missing, chances = _classes(n, k, s)
+    sought, chances = _classes(kind, n, k, s)
     shares = np.append(chances.ravel(), max(0.0, 1 - chances.sum()))
     counts = generator.multinomial(sample, shares / shares.sum(), draws)[:, :-1].reshape(draws, *chances.shape)
-    least = np.abs((counts[:, 1] - counts[:, 0]).sum(axis=-1) @ missing).min(axis=1)
+    least = np.abs((counts[:, 1] - counts[:, 0]).sum(axis=-1) @ sought).min(axis=1)
+    if kind == "over":
+        active = counts.sum(axis=(1, 2, 3))[:, None]
+        good = np.abs(2 * generator.binomial(active, 0.5, (draws, n - s)) - active).max(axis=1) < least
+        counts, least = counts[good], least[good]
     left, first = counts.sum(axis=2), 0
-    for inputs in range(n - k, 0, -1):
+    for inputs in range(left.shape[-1] - 1, 0, -1):
+        if not len(least):
+            return 0
         some = np.flatnonzero(left.any(axis=(0, 1)))
         first, left = first + some[0], left[..., some[0] : some[-1] + 1]
         positive = generator.binomial(left, (first + np.arange(left.shape[-1])) / inputs)
         negative, positives = (2 * positive - left).sum(axis=-1).T
         good = np.abs(positives - negative) < least
-        if not good.any():
-            return 0
         first, left = first - 1, np.pad((left - positive)[good], ((0, 0), (0, 0), (1, 0)))
         left[..., :-1] += positive[good]
         least = least[good]
@@ -101,21 +96,21 @@ def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.rand
     gap = over_sparse.over_sparse_gap(k, s) if kind == "over" else under_sparse.under_sparse_gap(n, k, s)
     sample, before = 1 / float(gap) ** 2, 0.0
     while True:
-        if kind == "over":
-            share = sum(recovers_over(n, k, s, round(sample), generator) for _ in range(draws)) / draws
-        else:
-            share = recovers_under(n, k, s, round(sample), draws, generator) / draws
+        share = recovers(kind, n, k, s, round(sample), draws, generator) / draws
         if share >= 0.5:
             return float(sample * 2 ** (-0.5 * (share - 0.5) / (share - before)))
         sample, before = sample * math.sqrt(2), share
 
 
-def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
-    """Return one row per good neuron and replicate: its sample of half of the successes, and how rare it is."""
+def recovery(sizes: Sizes, draws: int, first_seed: int) -> pd.DataFrame:
+    """Return one row per good neuron and replicate: its sample of half of the successes, and how rare it is.
+
+    Replicates are drawn with the seeds from ``first_seed`` on.
+    """
     rows = []
     for kind, n, k, s, replicates in sizes:
         for replicate in range(replicates):
-            sample = half_point(kind, n, k, s, draws, np.random.default_rng([39, n, k, s, replicate]))
+            sample = half_point(kind, n, k, s, draws, np.random.default_rng([39, n, k, s, first_seed + replicate]))
             chance = luck.p_good_over(n, k, s) if kind == "over" else luck.p_good_under(n, k, s)
             rows.append([kind, n, k, s, replicate, sample, float(1 / chance)])
     return pd.DataFrame(rows, columns=["kind", "n", "k", "s", "replicate", "sample", "width"])

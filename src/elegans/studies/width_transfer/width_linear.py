@@ -38,7 +38,6 @@ class Size(NamedTuple):
         starts: how many starts of each.
         deep: widths of networks with two and three hidden layers.
         deep_starts: how many starts of each.
-        seed: the seed of all starts.
         multiple: how many times as many starts the maximal-update form has, with one hidden layer.
     """
 
@@ -46,14 +45,13 @@ class Size(NamedTuple):
     starts: int
     deep: tuple[int, ...]
     deep_starts: int
-    seed: int
     multiple: int = 1
 
 
 SIZES = {
-    "smoke": Size((64, 256, 1024), 20, (32, 64), 2, 0),
-    "laptop": Size((256, 1024, 4096, 16_384), 200, (64, 128, 256, 512), 40, 0),
-    "paper": Size(tuple(4**power for power in range(4, 9)), 400, (64, 128, 256, 512), 40, 1, 5),
+    "smoke": Size((64, 256, 1024), 20, (32, 64), 2),
+    "laptop": Size((256, 1024, 4096, 16_384), 200, (64, 128, 256, 512), 40),
+    "paper": Size(tuple(4**power for power in range(4, 9)), 400, (64, 128, 256, 512), 40, 5),
 }
 STANDARD, NTK, MAXIMAL = "standard", "NTK", "maximal update"
 NAMES = (STANDARD, NTK, MAXIMAL)
@@ -205,12 +203,12 @@ def analyse(results: Results) -> Tables:
     size = SIZES[results.scale]
     multiples = {MAXIMAL: size.multiple}
     parts = [
-        recursion_optima(name, n, size.starts * multiples.get(name, 1), size.seed)
+        recursion_optima(name, n, size.starts * multiples.get(name, 1), results.first_seed)
         for name in NAMES
         for n in size.widths
     ]
     parts += [
-        deep_optima(name, n, depth, size.deep_starts, size.seed)
+        deep_optima(name, n, depth, size.deep_starts, results.first_seed)
         for name in NAMES
         for depth in (2, 3)
         for n in size.deep

@@ -79,7 +79,7 @@ def analyse(results: Results) -> Tables:
     """Return ``losses``, one row per trial, and ``kernel``, log2 of the standard network's largest stable rate."""
     rows = []
     for width, seed in itertools.product(WIDTHS[results.scale], range(KERNEL_STARTS)):
-        generator = np.random.default_rng([seed, width])
+        generator = np.random.default_rng([results.first_seed + seed, width])
         x = generator.choice([-1.0, 1.0], (KERNEL_INPUTS, TASK.n))
         hidden = generator.normal(size=(width, TASK.n)) * (2 / TASK.n) ** 0.5
         parts = tangent_kernel_parts([hidden], generator.normal(size=width) * (2 / width) ** 0.5, x)
