@@ -1,6 +1,6 @@
 """Background to the study of parities: which networks can represent one, how many a query sees, which gaps are large.
 
-All checks enumerate inputs.
+All checks enumerate inputs; networks, functions and neurons are drawn from the run's first seed.
 """
 
 import itertools
@@ -31,9 +31,9 @@ SHARPNESS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
 """The beta of softplus activations; infinite for ReLU."""
 
 
-def low_degrees(n: int, networks: int) -> Rows:
+def low_degrees(n: int, networks: int, first_seed: int) -> Rows:
     """Yield the checks of low degree: random networks of powers below k, and the sign of one of them."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng([1, first_seed])
     x = sign_table(n).astype(float)
     worst = []
     for k in (3, 4, 5):
@@ -86,9 +86,9 @@ def _best_margin(k: int) -> float:
     return max(_margin(np.column_stack(chosen), target) for chosen in itertools.combinations(active, k))
 
 
-def queries(n: int, functions: int) -> Rows:
+def queries(n: int, functions: int, first_seed: int) -> Rows:
     """Yield the check of counting: how many parities of any size correlate with a bounded function, times tau^2."""
-    generator = np.random.default_rng(3)
+    generator = np.random.default_rng([3, first_seed])
     x = sign_table(n).astype(float)
     worst = []
     for number in range(functions):
@@ -101,9 +101,9 @@ def queries(n: int, functions: int) -> Rows:
     yield check(QUERIES, "parities that correlate, times tau^2", worst, BOUND)
 
 
-def sharpness(n: int, k: int, draws: int) -> Rows:
+def sharpness(n: int, k: int, draws: int, first_seed: int) -> Rows:
     """Yield the check of sharpness: the trend of relaxed gaps over softplus activations from smooth to ReLU."""
-    generator = np.random.default_rng(4)
+    generator = np.random.default_rng([4, first_seed])
     x = sign_table(n).astype(float)
     y = x[:, :k].prod(axis=1)
     gaps = [_gaps(generator, x, y, k, beta, draws) for beta in SHARPNESS]
@@ -125,16 +125,26 @@ def _gaps(
     return found
 
 
-SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (lambda: low_degrees(7, 3), lambda: widths(5), lambda: queries(8, 30), lambda: sharpness(9, 4, 300)),
-    "paper": (lambda: low_degrees(10, 20), lambda: widths(8), lambda: queries(12, 1000), lambda: sharpness(15, 4, 300)),
+SIZES: dict[str, tuple[Callable[[int], Rows], ...]] = {
+    "smoke": (
+        lambda seed: low_degrees(7, 3, seed),
+        lambda _: widths(5),
+        lambda seed: queries(8, 30, seed),
+        lambda seed: sharpness(9, 4, 300, seed),
+    ),
+    "paper": (
+        lambda seed: low_degrees(10, 20, seed),
+        lambda _: widths(8),
+        lambda seed: queries(12, 1000, seed),
+        lambda seed: sharpness(15, 4, 300, seed),
+    ),
 }
-"""The checks at each scale, with their sizes."""
+"""The checks at each scale, with their sizes, for a first seed."""
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
-    return checks(row for part in SIZES[results.scale] for row in part())
+    return checks(row for part in SIZES[results.scale] for row in part(results.first_seed))
 
 
 CLAIMS = (

@@ -33,9 +33,9 @@ SPEEDS = (1, 10, 100)
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``."""
-    scale = results.scale
-    return checks([*_online(SEQUENCES[scale]), *_drifts(*RUNS[scale]), *_trend(*TRENDS[scale])])
+    """Return the table ``checks``; sequences and runs are drawn from the run's first seed."""
+    scale, seed = results.scale, results.first_seed
+    return checks([*_online(SEQUENCES[scale], seed), *_drifts(*RUNS[scale], seed), *_trend(*TRENDS[scale], seed)])
 
 
 class Convex(NamedTuple):
@@ -53,9 +53,9 @@ def _function(kind: int, a: np.ndarray, c: float) -> Convex:
     return Convex(lambda w: max(0.0, 1 - c * float(a @ w)), lambda w: -c * a * (c * (a @ w) < 1))
 
 
-def _online(count: int) -> Iterator[dict[str, Any]]:
+def _online(count: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield Theorem 13's inequality for random and for adversarial sequences, as value - bound."""
-    generator, random, chosen = np.random.default_rng(0), list[float](), list[float]()
+    generator, random, chosen = np.random.default_rng([0, first_seed]), list[float](), list[float]()
     for trial in range(count):
         size, rate = int(generator.integers(1, 21)), float(10 ** generator.uniform(-3, 1))
         theta = generator.normal(size=size) * generator.choice((0.0, 1.0, 5.0))
@@ -126,15 +126,16 @@ def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterato
         yield one
 
 
-def _drifts(widths: tuple[int, ...], steps: int) -> Iterator[dict[str, Any]]:
+def _drifts(widths: tuple[int, ...], steps: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield the largest ratio of drift to bound over runs, and of the change of a fixed readout's loss."""
     drifts: dict[str, list[float]] = defaultdict(list)
     losses = []
     for q, speed, decay in itertools.product(widths, SPEEDS, (0.0, K / N)):
         rate = min(0.5, speed * K**2 / (steps * math.sqrt(q)))
-        run = descent(q, steps, rate, decay, 0)
+        run = descent(q, steps, rate, decay, first_seed)
         start = next(run)
-        readouts, x = _readouts(q, start), np.random.default_rng(q + 1).choice((-1.0, 1.0), (POINTS, N)) / math.sqrt(N)
+        readouts, generator = _readouts(q, start, first_seed), np.random.default_rng([q + 1, first_seed])
+        x = generator.choice((-1.0, 1.0), (POINTS, N)) / math.sqrt(N)
         before = np.clip(x @ start.weight.T + start.bias, 0, CAP) @ readouts.T
         for step, one in enumerate(run, 1):
             if step % max(1, steps // 50):
@@ -151,9 +152,9 @@ def _drifts(widths: tuple[int, ...], steps: int) -> Iterator[dict[str, Any]]:
     yield check(LOSS, "change of any example's loss over the bound", losses, 1)
 
 
-def _readouts(q: int, start: ReferenceNetwork) -> Float[np.ndarray, "three neurons"]:
+def _readouts(q: int, start: ReferenceNetwork, first_seed: int) -> Float[np.ndarray, "three neurons"]:
     """Return fixed readouts: one neuron, all with random signs, and a third of them with random weights."""
-    generator = np.random.default_rng(q)
+    generator = np.random.default_rng([q, first_seed])
     single = np.zeros(2 * q)
     single[int(np.linalg.norm(start.weight, axis=1).argmax())] = 1
     part = generator.normal(size=2 * q) * (np.arange(2 * q) % 3 == 0)
@@ -172,10 +173,10 @@ def _loss_ratios(
     return ratios
 
 
-def _trend(widths: tuple[int, ...], seeds: int, steps: int) -> Iterator[dict[str, Any]]:
+def _trend(widths: tuple[int, ...], seeds: int, steps: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield the slope, in the logarithm of q, of the drift at the printed steps relative to the first layer's norm."""
     slopes = []
-    for seed in range(seeds):
+    for seed in range(first_seed, first_seed + seeds):
         drifts = []
         for q in widths:
             run = list(descent(q, steps, K**2 / (steps * math.sqrt(q)), 0.0, seed))

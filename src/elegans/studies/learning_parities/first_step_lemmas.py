@@ -42,13 +42,14 @@ BLOCK = 4096
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``."""
-    scale = results.scale
-    lemmas = (_uniform(SIZES[scale]), _aligned(ENUMERATED[scale]), _independence(GROWING[scale]), _good(NEURONS[scale]))
-    return checks(itertools.chain(_hinges(scale), *lemmas, _outputs(scale)))
+    """Return the table ``checks``; weights are drawn from the run's first seed."""
+    scale, first_seed = results.scale, results.first_seed
+    exact = (*_uniform(SIZES[scale]), *_aligned(ENUMERATED[scale]))
+    drawn = (*_independence(GROWING[scale], first_seed), *_good(NEURONS[scale], first_seed))
+    return checks((*_hinges(scale, first_seed), *exact, *drawn, *_outputs(scale, first_seed)))
 
 
-def _hinges(scale: str) -> Iterator[dict[str, Any]]:
+def _hinges(scale: str, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield the share of inactive hinges at initialisation."""
     larger, draws, count = STARTS[scale]
     for form, name in (("mirror", "with mirrored copies"), ("antipodal", "as printed")):
@@ -56,7 +57,7 @@ def _hinges(scale: str) -> Iterator[dict[str, Any]]:
         for n, k in dict.fromkeys(((101, 3), larger)):
             task = BiasedParity(n=n, k=k, support=tuple(range(k)))
             for seed in range(draws):
-                key = random.stream(seed, "init")
+                key = random.stream(first_seed + seed, "init")
                 start = MirroredSigns(form).parameters(key, 256, task)  # type: ignore[arg-type]
                 inactive.append(_inactive(start, task, key.fold(3), count))
         yield check(CORRELATION, f"share of inactive hinges, {name}", inactive, 0.001)
@@ -139,9 +140,9 @@ def _weights(n: int, k: int) -> np.ndarray:
     return np.array([on + off for on, off in itertools.product(inside, outside)])
 
 
-def _independence(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def _independence(sizes: tuple[int, ...], first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield Lemma 8's ratio: its largest value, and its growth with n."""
-    largest, generator, agrees = [], np.random.default_rng(0), []
+    largest, generator, agrees = [], np.random.default_rng([0, first_seed]), []
     for n in sizes:
         ratios = []
         for k in (3, 5, 7):
@@ -175,10 +176,10 @@ def _gaps(weight: np.ndarray, patterns: np.ndarray, functions: np.ndarray) -> np
     return np.asarray(np.abs(gaps) * np.sqrt(outside) / k)
 
 
-def _good(count: int) -> Iterator[dict[str, Any]]:
+def _good(count: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield Lemma 9's statements on good neurons: with all weights at 101 inputs, reduced at the published size."""
     n, k = PUBLISHED
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng([1, first_seed])
     relevant = generator.integers(-1, 2, (count, k))
     outside = generator.binomial(n - k, 2 / 3, count)
     good = relevant.sum(axis=1) == 0
@@ -216,9 +217,9 @@ def good_slopes(n: int, relevant: np.ndarray, outside: np.ndarray, bias: float) 
     return np.asarray(slopes + single * (nonzero * _signed(k - 1, outside + k - 1, bias, n) / 2)[:, None])
 
 
-def _outputs(scale: str) -> Iterator[dict[str, Any]]:
+def _outputs(scale: str, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield Lemma 14: second-layer weights after the first step over k / sqrt(n)."""
-    ratios, generator = [], np.random.default_rng(2)
+    ratios, generator = [], np.random.default_rng([2, first_seed])
     for n, k in ((9, 3), (11, 3), (13, 5), (15, 5), (101, 3), (301, 7)):
         drawn = generator.integers(-1, 2, (min(NEURONS[scale], 4000), n))
         weight = _weights(n, k) if n <= 15 else drawn
@@ -229,7 +230,7 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     task = BiasedParity(n=n, k=k, support=tuple(range(k)))
     for seed in range(STARTS[scale][1]):
         step = FirstStep(form="antipodal", examples=2**16 if scale == "paper" else 2**12)
-        layers = step.parameters(random.stream(seed, "init"), 256, task)
+        layers = step.parameters(random.stream(first_seed + seed, "init"), 256, task)
         printed.append(np.abs(layers["output"]["weight"]).max() / biased_output_bound(n, k))
     yield check(LEMMA_14, "second-layer weights over k / sqrt(n), copies as printed", printed, 1)
 
