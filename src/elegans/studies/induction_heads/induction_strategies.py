@@ -70,13 +70,14 @@ def analyse(results: Results) -> Tables:
     ``loss``, the losses of add-one bigrams and unigrams, and the ``gap`` closed. ``gains``: by ``length``, how much
     more add-one bigrams lose than Bayes' rule (``gain``, with its standard ``error``), and the bigrams' own ``loss``.
     ``stationary``: by ``k``, the mean total ``variation`` of the stationary distribution from uniform, with its
-    standard ``error``.
+    standard ``error``. Sequences and chains are drawn from the run's first seed.
     """
-    scale = results.scale or "smoke"
+    scale, seed = results.scale or "smoke", results.first_seed
     count, sequences = CONSTRUCTED[scale], SEQUENCES[scale]
-    logits, gains = linear_logits(LOGITS[scale], sequences), bayes_gains(GAINS[scale], sequences)
-    laws = stationary(SYMBOLS[scale])
-    parts = construction(count), linear(logits), both(count), posteriors(), reference(gains, laws, sequences)
+    logits, gains = linear_logits(LOGITS[scale], sequences, seed), bayes_gains(GAINS[scale], sequences, seed)
+    laws = stationary(SYMBOLS[scale], seed)
+    drawn = construction(count, seed), linear(logits), both(count, seed)
+    parts = *drawn, posteriors(), reference(gains, laws, sequences, seed)
     return {**checks(itertools.chain(*parts)), "logits": logits, "gains": gains, "stationary": laws}
 
 
@@ -85,10 +86,10 @@ def every_sequence(k: int, length: int) -> np.ndarray:
     return np.array(list(itertools.product(range(k), repeat=length)))
 
 
-def sampled(k: int, length: int, count: int, **task: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def sampled(k: int, length: int, count: int, first_seed: int, **task: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield sequences and the true distribution after the last token, block by block."""
     chains = MarkovChains(k=k, length=length, **task)
-    key = random.stream(0, "test")
+    key = random.stream(first_seed, "test")
     for at in range(0, count, 2000):
         index = np.arange(at, min(at + 2000, count), dtype=np.uint32)
         tokens = np.asarray(chains.examples(None, key, index)[0])
@@ -100,11 +101,11 @@ def blocks(tokens: np.ndarray) -> list[np.ndarray]:
     return np.array_split(tokens, math.ceil(len(tokens) / BLOCK))
 
 
-def construction(count: int) -> Iterator[dict[str, Any]]:
+def construction(count: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Check the two-layer construction with a large scale on all short sequences and on sampled ones."""
     printed, with_start = [], []
     for k, length in EXHAUSTIVE.items():
-        several = [every_sequence(k, length), *(tokens for tokens, _ in sampled(k, LENGTH, count))]
+        several = [every_sequence(k, length), *(tokens for tokens, _ in sampled(k, LENGTH, count, first_seed))]
         for tokens in itertools.chain.from_iterable(map(blocks, several)):
             network = bigram_construction(k, tokens.shape[1], LARGE)
             output, counts = attention_pass(network, tokens).output, ngram_counts(tokens, k, 2)
@@ -116,12 +117,12 @@ def construction(count: int) -> Iterator[dict[str, Any]]:
     yield check(CONSTRUCTION, "it is their frequencies, the first token being its own successor", with_start, 1e-3)
 
 
-def linear_logits(cells: Any, sequences: int) -> pd.DataFrame:
+def linear_logits(cells: Any, sequences: int, first_seed: int) -> pd.DataFrame:
     """Return the loss of the construction's best linear logits; see ``analyse``."""
     rows = []
     for k, length in cells:
         features, true, losses = [], [], {"bigram": 0.0, "unigram": 0.0}
-        for tokens, row in sampled(k, length, sequences):
+        for tokens, row in sampled(k, length, sequences, first_seed):
             features.append(construction_frequencies(tokens, k)[:, -1])
             true.append(row)
             for order, name in enumerate(("unigram", "bigram"), 1):
@@ -139,10 +140,10 @@ def linear(logits: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield check(LINEAR, f"k = {k}: the loss over that of add-one bigrams", rows["loss"] / rows["bigram"], BESIDE)
 
 
-def both(count: int) -> Iterator[dict[str, Any]]:
+def both(count: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Check that with two sets of weights the minimal model counts."""
     parts = [(2, every_sequence(2, 12))]
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng([0, first_seed])
     parts += [(k, generator.integers(k, size=(math.ceil(count / 7), 2 * LENGTH))) for k in range(2, 9)]
     for order, name, weights in ((2, "bigrams", minimal_bigram), (1, "single tokens", minimal_unigram)):
         away = [
@@ -191,7 +192,7 @@ def posteriors() -> Iterator[dict[str, Any]]:
     yield check(COMPUTATIONS, "Bayes' rule with a stationary start", means["stationary"], 1e-6)
 
 
-def bayes_gains(lengths: tuple[int, ...], sequences: int) -> pd.DataFrame:
+def bayes_gains(lengths: tuple[int, ...], sequences: int, first_seed: int) -> pd.DataFrame:
     """Return add-one bigrams' excess loss over Bayes' rule: E KL(Bayes || bigram), by enumeration or on samples."""
     rows = []
     for length in ENUMERATED:
@@ -200,7 +201,7 @@ def bayes_gains(lengths: tuple[int, ...], sequences: int) -> pd.DataFrame:
         rows.append({"length": length, "gain": float(gain), "error": 0.0, "loss": math.nan})
     for length in lengths:
         gains, losses = [], []
-        for tokens, true in sampled(2, length, min(sequences, 10_000)):
+        for tokens, true in sampled(2, length, min(sequences, 10_000), first_seed):
             gains.append(_beside_bayes(tokens))
             losses.append(kl_divergence(true, ngram_strategy(tokens, 2, 2)[:, -1]))
         values = np.concatenate(gains)
@@ -213,9 +214,9 @@ def _beside_bayes(tokens: np.ndarray) -> np.ndarray:
     return kl_divergence(bayes_strategy(tokens, 64)[:, -1], ngram_strategy(tokens, 2, 2)[:, -1])
 
 
-def stationary(symbols: tuple[int, ...]) -> pd.DataFrame:
+def stationary(symbols: tuple[int, ...], first_seed: int) -> pd.DataFrame:
     """Return the mean total variation of the stationary distribution of flat rows from uniform, by k."""
-    rows, generator = [], np.random.default_rng(0)
+    rows, generator = [], np.random.default_rng([0, first_seed])
     for k in symbols:
         chains = generator.dirichlet(np.ones(k), size=(max(5, min(1000, 2**20 // k**2)), k))
         variation = np.abs(stationary_distribution(chains) - 1 / k).sum(axis=1) / 2
@@ -223,7 +224,7 @@ def stationary(symbols: tuple[int, ...]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterator[dict[str, Any]]:
+def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Check the strategies' losses: Bayes' gain, smoothing, chains without unigrams, and many symbols."""
     falls = gains["gain"].to_numpy()
     yield check(REFERENCE, "(b) with a stationary start Bayes' gain falls with length", falls[1:] / falls[:-1], 1)
@@ -233,10 +234,10 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     yield check(REFERENCE, name, (last["gain"] + reach * last["error"]) / last["loss"], 0.02, error_rate=level)
     worse, better = [], []
     for k in (2, 3, 4):
-        for tokens, true in sampled(k, LENGTH, sequences, prior="doubly-stochastic"):
+        for tokens, true in sampled(k, LENGTH, sequences, first_seed, prior="doubly-stochastic"):
             unigram, guess = (kl_divergence(true, ngram_strategy(tokens, k, order)[:, -1]) for order in (1, 0))
             worse.append(unigram - guess)
-        for tokens, true in sampled(k, LENGTH, sequences, start="uniform"):
+        for tokens, true in sampled(k, LENGTH, sequences, first_seed, start="uniform"):
             add_one, add_two = (kl_divergence(true, ngram_strategy(tokens, k, 2, alpha)[:, -1]) for alpha in (1, 2))
             better.append(add_two - add_one)
     above, favour = (

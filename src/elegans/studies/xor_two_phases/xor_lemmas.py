@@ -53,9 +53,9 @@ RARE = 0.005
 """The share of vectors that may not be well spread."""
 
 
-def closed_forms(dimensions: Sequence[int], neurons: int) -> Rows:
+def closed_forms(dimensions: Sequence[int], neurons: int, first_seed: int) -> Rows:
     """Yield the checks of Lemma C.4: closed forms of the surrogate's gradient against the mean over all inputs."""
-    generator = np.random.default_rng(4)
+    generator = np.random.default_rng([4, first_seed])
     deviations: dict[str, list[float]] = defaultdict(list)
     for d in dimensions:
         for weight, output in random_networks(generator, 4, neurons // 4, d):
@@ -73,17 +73,17 @@ def closed_forms(dimensions: Sequence[int], neurons: int) -> Rows:
         yield check(C4, name, worst, EXACT)
 
 
-def distances(dimensions: Sequence[int], networks: int) -> Rows:
+def distances(dimensions: Sequence[int], networks: int, first_seed: int) -> Rows:
     """Yield the checks of Lemmas C.2, C.5 and C.3: the loss against the surrogate, network by network."""
     bounds = ("hidden gradient", "output gradient", "mean square of the slope", "slope after a flip", "single weights")
-    for kind, made in _kinds(dimensions, networks):
+    for kind, made in _kinds(dimensions, networks, first_seed):
         ratios = zip(*(_distance(weight, output) for weight, output in made), strict=True)
         for name, worst in zip(bounds, ratios, strict=True):
             yield check(C3 if name == "single weights" else C2, f"{name}, {kind}", worst, BOUND)
 
 
-def _kinds(dimensions: Sequence[int], networks: int) -> Iterator[tuple[str, list[Any]]]:
-    generator = np.random.default_rng(2)
+def _kinds(dimensions: Sequence[int], networks: int, first_seed: int) -> Iterator[tuple[str, list[Any]]]:
+    generator = np.random.default_rng([2, first_seed])
     count = max(1, networks // len(dimensions))
     yield "random networks", [one for d in dimensions for one in random_networks(generator, count, 12, d)]
     d = dimensions[-1]
@@ -119,7 +119,7 @@ def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
     ]
 
 
-def weak_influence(dimensions: Sequence[int], runs: int, points: int) -> Rows:
+def weak_influence(dimensions: Sequence[int], runs: int, points: int, first_seed: int) -> Rows:
     """Yield the second part of Lemma C.3: in the plane the network's influence is below the signal's own gradient.
 
     Measured halfway to where the signal is found, from theta = 0.01; both gradients are means over the same points.
@@ -127,7 +127,7 @@ def weak_influence(dimensions: Sequence[int], runs: int, points: int) -> Rows:
     few: list[float] = []
     strong: list[float] = []
     for d, seed in itertools.product(dimensions, range(runs)):
-        generator = np.random.default_rng([3, d, seed])
+        generator = np.random.default_rng([3, d, first_seed + seed])
         passed = []
         for network, _ in steps(on_sphere(generator, 128, d, 0.01), 0.1, 10 * d, 400, generator):
             passed.append(network)
@@ -156,11 +156,11 @@ def _influence(
     return np.linalg.norm(true - zero, axis=1) / gradient, wide
 
 
-def layer_balance(d: int, runs: int, time: float) -> Rows:
+def layer_balance(d: int, runs: int, time: float, first_seed: int) -> Rows:
     """Yield the checks of Lemma B.13 on every step and neuron of runs, and of gradient flow's exact balance."""
     for batch, claim in ((math.ceil(d * math.log(d) ** 2), BALANCE), (2 * d, BALANCE + OUTSIDE)):
         excesses = [
-            _balance(d, rate, batch, round(time / rate), np.random.default_rng([13, seed]))
+            _balance(d, rate, batch, round(time / rate), np.random.default_rng([13, first_seed + seed]))
             for rate in (0.05, 0.1, 0.25)
             for seed in range(runs)
         ]
@@ -169,7 +169,7 @@ def layer_balance(d: int, runs: int, time: float) -> Rows:
     rates, drifts = np.array([0.1, 0.05, 0.025]), []
     x = sign_table(8).astype(float)
     for rate in rates:
-        weight, output = on_sphere(np.random.default_rng(13), 24, 8, 0.3)
+        weight, output = on_sphere(np.random.default_rng([13, first_seed]), 24, 8, 0.3)
         for _ in range(round(10 / rate)):
             gradient = xor_gradients(weight, output, x)
             weight, output = weight - rate * gradient.weight, output - rate * gradient.output
@@ -198,7 +198,7 @@ def _balance(d: int, rate: float, batch: int, count: int, generator: np.random.G
     return worst
 
 
-def concentration(minibatches: int, points: int) -> Rows:
+def concentration(minibatches: int, points: int, first_seed: int) -> Rows:
     """Yield the checks of Lemma B.12: minibatches of d log(d)^2 against the population, along a run.
 
     At d = 64 no bound may be exceeded. Over small d the rate at which a neuron's gradient exceeds one must fall ever
@@ -207,7 +207,7 @@ def concentration(minibatches: int, points: int) -> Rows:
     level = LEVEL / PARTS[NOISE]
     rates: dict[str, list[np.ndarray]] = defaultdict(list)
     for d in (*SMALL, 64):
-        generator = np.random.default_rng([12, d])
+        generator = np.random.default_rng([12, d, first_seed])
         run = [network for network, _ in steps(on_sphere(generator, 32, d, 0.1), 0.1, 10 * d, 150, generator)]
         batch = math.ceil(d * math.log(d) ** 2)
         bound = errors.xor_gradient_noise(d, batch)
@@ -262,9 +262,9 @@ def _population(
     return np.mean(into, axis=0), np.mean(outward, axis=0)
 
 
-def spread(dimensions: Sequence[int], vectors: int, largest: int) -> Rows:
+def spread(dimensions: Sequence[int], vectors: int, largest: int, first_seed: int) -> Rows:
     """Yield the checks of Lemmas B.2 and B.6 and of Theorem B.5."""
-    generator = np.random.default_rng(6)
+    generator = np.random.default_rng([6, first_seed])
     shares = {d: float(errors.is_well_spread(generator.standard_normal((vectors, d)), 5).mean()) for d in dimensions}
     level = LEVEL / PARTS[SPREAD]
     wide = [_upper(share, vectors, level / 2) for d, share in shares.items() if d >= 1024]
@@ -315,9 +315,9 @@ def _gap(sums: np.ndarray, norm: float) -> float:
     return float(np.abs(np.array(shares) - ndtr(-sums / norm)).max())
 
 
-def slopes(networks: int) -> Rows:
+def slopes(networks: int, first_seed: int) -> Rows:
     """Yield the checks of Equation D.1, as printed and with the clusters' norm."""
-    generator = np.random.default_rng(1)
+    generator = np.random.default_rng([1, first_seed])
     aligned = [
         (np.tile(size * np.pad(CLUSTERS[0], (0, 4)), (4, 1)), np.full(4, size))
         for size in np.linspace(0.1, 2.5, networks)
@@ -338,13 +338,13 @@ def slopes(networks: int) -> Rows:
         yield check(SLOPE, f"g_max <= 2, {kind}", [slope.max() for slope in g], 2.0)
 
 
-def directions(dimensions: Sequence[int], starts: int) -> Rows:
+def directions(dimensions: Sequence[int], starts: int, first_seed: int) -> Rows:
     """Yield the checks that no direction has a larger margin per unit of norm than the signal's directions.
 
     E[y relu(w . x)] = E[max(sqrt(2) s, |w . xi|) - max(sqrt(2) o, |w . xi|)] / 4 for a > 0, which is at most sqrt(2)
     s / 4, and that only where w . xi and o are 0.
     """
-    generator = np.random.default_rng(5)
+    generator = np.random.default_rng([5, first_seed])
     identity, excess, ties = [], [], []
     for d in dimensions:
         x = sign_table(d).astype(float)
@@ -372,32 +372,32 @@ def _margin(weight: np.ndarray, x: np.ndarray, label: np.ndarray) -> float:
     return float((label * np.maximum(x @ weight, 0)).mean())
 
 
-SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
+SIZES: dict[str, tuple[Callable[[int], Rows], ...]] = {
     "smoke": (
-        lambda: closed_forms((6, 8), 16),
-        lambda: distances((8,), 20),
-        lambda: layer_balance(12, 1, 4),
-        lambda: slopes(20),
-        lambda: directions((4, 6), 10),
-        lambda: spread((64, 1024), 1100, 8),
+        lambda seed: closed_forms((6, 8), 16, seed),
+        lambda seed: distances((8,), 20, seed),
+        lambda seed: layer_balance(12, 1, 4, seed),
+        lambda seed: slopes(20, seed),
+        lambda seed: directions((4, 6), 10, seed),
+        lambda seed: spread((64, 1024), 1100, 8, seed),
     ),
     "paper": (
-        lambda: closed_forms((6, 8, 10, 12, 14), 100),
-        lambda: distances((8, 10, 12, 14), 1000),
-        lambda: weak_influence((64, 256), 5, 60_000),
-        lambda: layer_balance(32, 5, 20),
-        lambda: concentration(1000, 2_000_000),
-        lambda: spread((64, 256, 1024, 4096), 4000, 20),
-        lambda: slopes(300),
-        lambda: directions((4, 6, 8, 10, 12), 200),
+        lambda seed: closed_forms((6, 8, 10, 12, 14), 100, seed),
+        lambda seed: distances((8, 10, 12, 14), 1000, seed),
+        lambda seed: weak_influence((64, 256), 5, 60_000, seed),
+        lambda seed: layer_balance(32, 5, 20, seed),
+        lambda seed: concentration(1000, 2_000_000, seed),
+        lambda seed: spread((64, 256, 1024, 4096), 4000, 20, seed),
+        lambda seed: slopes(300, seed),
+        lambda seed: directions((4, 6, 8, 10, 12), 200, seed),
     ),
 }
-"""The checks at each scale, with their sizes."""
+"""The checks at each scale, with their sizes, for a first seed."""
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per check."""
-    return checks(row for part in SIZES[results.scale] for row in part())
+    """Return one row per check; networks and examples are drawn from the run's first seed."""
+    return checks(row for part in SIZES[results.scale] for row in part(results.first_seed))
 
 
 EXPERIMENT = Experiment(
