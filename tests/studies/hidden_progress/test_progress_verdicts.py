@@ -567,7 +567,7 @@ def test_times_grow_as_powers_or_bend(decide, given, expected):
 
 
 def test_a_quadratic_layer_is_uncorrelated_with_every_parity_of_more_than_two_signs():
-    sums = [layer_by_layer.largest_correlation(k, n=6, width=3, draws=5) for k in range(1, 7)]
+    sums = [layer_by_layer.largest_correlation(k, 0, n=6, width=3, draws=5) for k in range(1, 7)]
     assert min(sums[:2]) > 0 and sums[2:] == [0] * 4
 
 
