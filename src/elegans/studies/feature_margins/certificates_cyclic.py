@@ -12,6 +12,7 @@ from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
+from elegans.random import Key, stream
 from elegans.studies.feature_margins.theory.certificate import certify_margin
 from elegans.studies.feature_margins.theory.cyclic import (
     cyclic_construction,
@@ -39,9 +40,9 @@ BELOW = 1 - 1e-4
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``."""
+    """Return the table ``checks``; neurons and starts of searches are drawn from the run's first seed."""
     moduli, count = SIZES[results.scale]
-    generator = np.random.default_rng(0)
+    generator, key = np.random.default_rng([0, results.first_seed]), stream(results.first_seed, "probe")
     limits = {
         "the construction has the largest margin at every pair": EXACT,
         "all its wrong labels tie": EXACT,
@@ -57,18 +58,18 @@ def analyse(results: Results) -> Tables:
     }
     values: dict[str, list[Any]] = {name: [] for name in limits}
     for p in moduli:
-        for name, deviations in _deviations(p, count, generator):
+        for name, deviations in _deviations(p, count, generator, key):
             values[name].append(deviations)
     return checks(check(THEOREM, name, np.concatenate(values[name]), limit) for name, limit in limits.items())
 
 
-def _deviations(p: int, count: int, generator: np.random.Generator) -> Iterator[tuple[str, Any]]:
+def _deviations(p: int, count: int, generator: np.random.Generator, key: Key) -> Iterator[tuple[str, Any]]:
     """Yield the deviation of each part of the theorem from computation, relative to the largest margin, mod p."""
     best, problem, network = cyclic_maximum_margin(p), cyclic_margin_problem(p), cyclic_construction(p)
     certificate = certify_margin(network, problem, tolerance=EXACT)
     yield "the construction has the largest margin at every pair", np.abs([certificate.ratio - 1, certificate.spread])
     yield "all its wrong labels tie", np.array([certificate.tie_gap])
-    searched = best_pair_neuron(problem.payoff.reshape(p, p, p), starts=count)
+    searched = best_pair_neuron(problem.payoff.reshape(p, p, p), starts=count, key=key)
     yield "best neuron of a search, over the closed form", np.array([searched.value / best - 1])
     u, v, w = generator.normal(size=(3, min(count, 100), p))
     errors = cyclic_errors(u, v, w)

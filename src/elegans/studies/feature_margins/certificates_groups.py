@@ -47,12 +47,13 @@ LEAST_MIXTURE, BELOW = 0.05, 1 - 1e-4
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``."""
+    """Return the table ``checks``; neurons and starts of searches are drawn from the run's first seed."""
     groups, symmetric = ([Group.parse(name) for name in names[results.scale]] for names in (GROUPS, SYMMETRIC))
-    return checks([*_theorem(groups, SEARCHES[results.scale]), *_uniform(symmetric), *group_lemmas(symmetric)])
+    theorem_7_9 = _theorem(groups, SEARCHES[results.scale], results.first_seed)
+    return checks([*theorem_7_9, *_uniform(symmetric), *group_lemmas(symmetric, results.first_seed)])
 
 
-def _theorem(groups: list[Group], searches: int) -> Iterator[dict[str, Any]]:
+def _theorem(groups: list[Group], searches: int, first_seed: int) -> Iterator[dict[str, Any]]:
     best = {group.name: group_maximum_margin(group) for group in groups}
     games = [abs(margin_game(group).value / best[group.name] - 1) for group in groups]
     yield check(THEOREM, "value of the game between irreps and classes", games, EXACT)
@@ -67,8 +68,9 @@ def _theorem(groups: list[Group], searches: int) -> Iterator[dict[str, Any]]:
     for group in groups:
         if group.order <= LARGEST_SEARCHED:
             cube = group_margin_problem(group).payoff.reshape((group.order,) * 3)
-            searched.append(best_pair_neuron(cube, starts=searches).value / best[group.name] - 1)
-        single, blends = _neurons(group)
+            neuron = best_pair_neuron(cube, starts=searches, key=stream(first_seed, "probe"))
+            searched.append(neuron.value / best[group.name] - 1)
+        single, blends = _neurons(group, first_seed)
         pure.append(np.abs(single / best[group.name] - 1))
         mixed.append(blends / best[group.name])
         payoff = margin_payoffs(group)[1:, 1:]
@@ -79,10 +81,13 @@ def _theorem(groups: list[Group], searches: int) -> Iterator[dict[str, Any]]:
     yield check(THEOREM, "largest margin without one of the irreps, as a share", lacking, BELOW)
 
 
-def _neurons(group: Group) -> tuple[np.ndarray, np.ndarray]:
+def _neurons(group: Group, first_seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the expected margins of the best neurons of every irrep, and of mixtures of two irreps, at norm 1."""
-    weighting, generator = group_weighting(group), np.random.default_rng(group.order)
-    best = [random_group_neurons(group, place, DRAWS, stream(place, "probe")) for place in range(1, len(group.irreps))]
+    weighting, generator = group_weighting(group), np.random.default_rng([group.order, first_seed])
+    best = [
+        random_group_neurons(group, place, DRAWS, stream(first_seed + place, "probe"))
+        for place in range(1, len(group.irreps))
+    ]
     single = [group_objective(group, neurons.u, neurons.v, neurons.w, weighting) for neurons in best]
     blends = []
     for first, second in zip(best, [*best[1:], best[0]], strict=True):

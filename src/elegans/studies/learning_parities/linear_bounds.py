@@ -36,8 +36,9 @@ TERMS = 4
 
 
 def analyse(results: Results) -> Tables:
-    """Return the table ``checks``."""
-    return checks([*_logic(), *_optima(SUPPORTS[results.scale]), *_sampled(SAMPLED[results.scale]), *_rates()])
+    """Return the table ``checks``; features and samples are drawn from the run's first seed."""
+    scale, seed = results.scale, results.first_seed
+    return checks([*_logic(), *_optima(SUPPORTS[scale], seed), *_sampled(SAMPLED[scale], seed), *_rates()])
 
 
 def _logic() -> Iterator[dict[str, Any]]:
@@ -53,10 +54,10 @@ def _logic() -> Iterator[dict[str, Any]]:
         yield check(LINEAR, f"bound with B {place} the root, less the sharper", gaps, 0)
 
 
-def _optima(every: int) -> Iterator[dict[str, Any]]:
+def _optima(every: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield the best predictors on 64 random features of 12 inputs, for the supports of three."""
     n, k, count = 12, 3, 64
-    features = random_relus(sign_table(n).astype(float), count, 1)
+    features = random_relus(sign_table(n).astype(float), count, (1, first_seed))
     below, single, means = [], [], []
     for norm in (1.0, 4.0):
         bounds = biased_support_bounds(features, k, norm)
@@ -77,12 +78,12 @@ def _optima(every: int) -> Iterator[dict[str, Any]]:
     )
 
 
-def _sampled(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
+def _sampled(sizes: tuple[tuple[int, int], ...], first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield mean losses over supports of the best predictors on samples of uniform inputs."""
-    generator, below = np.random.default_rng(3), []
+    generator, below = np.random.default_rng([3, first_seed]), []
     for n, k in sizes:
         signs = generator.choice((-1.0, 1.0), (POINTS, n))
-        features = random_relus(signs, FEATURES, n)
+        features = random_relus(signs, FEATURES, (n, first_seed))
         for norm in (0.3, 1.0):
             losses = []
             for _ in range(SETS):
@@ -93,7 +94,9 @@ def _sampled(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
         yield check(LINEAR, "bound above the mean best loss on samples, 20 supports", below, SAMPLING)
 
 
-def random_relus(signs: Float[np.ndarray, "points n"], count: int, seed: int) -> Float[np.ndarray, "features points"]:
+def random_relus(
+    signs: Float[np.ndarray, "points n"], count: int, seed: tuple[int, int]
+) -> Float[np.ndarray, "features points"]:
     """Return random ReLU features of signs, scaled to lie in [-1, 1]."""
     generator = np.random.default_rng(seed)
     n = signs.shape[1]

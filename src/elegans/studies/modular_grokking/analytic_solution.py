@@ -102,7 +102,7 @@ def analyse(results: Results) -> Tables:
         "table": table.reset_index(drop=True),
         "course": course,
         "neurons": _neurons(form.join(described, on="place"), results),
-        "analytic": _analytic(described),
+        "analytic": _analytic(described, results.first_seed),
     }
 
 
@@ -119,11 +119,11 @@ def _neurons(form: pd.DataFrame, results: Results) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True).round(4)
 
 
-def _analytic(described: pd.DataFrame) -> pd.DataFrame:
+def _analytic(described: pd.DataFrame, first_seed: int) -> pd.DataFrame:
     """Return the accuracy of analytic solutions at the widths of the trials."""
     rows = []
     for p, width in described[["p", "width"]].drop_duplicates().sort_values(["p", "width"]).to_numpy(int).tolist():
-        accuracies = [analytic_accuracy(p, width, random.stream(seed, "probe")) for seed in range(DRAWS)]
+        accuracies = [analytic_accuracy(p, width, random.stream(first_seed + seed, "probe")) for seed in range(DRAWS)]
         ends = {"accuracy": float(np.mean(accuracies)), "low": min(accuracies), "high": max(accuracies)}
         bound = analytic_accuracy_bound(p, width)
         rows.append({"p": p, "width": width, **ends, "bound": bound, "draws": DRAWS})

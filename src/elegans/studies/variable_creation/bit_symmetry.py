@@ -6,7 +6,7 @@ precision.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,26 +32,25 @@ def flipped(parameters: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, np.ndar
     return parameters | {"embedding": embedding, "output": output}, -x, -y
 
 
-def permuted(parameters: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+def permuted(parameters: Any, x: np.ndarray, y: np.ndarray, order: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return the problem with bits, and their positions, in another order; the class token's position stays."""
-    order = np.random.default_rng(1).permutation(x.shape[1])
     position = parameters["embedding"]["position"][np.append(order, x.shape[1])]
     return parameters | {"embedding": parameters["embedding"] | {"position": position}}, x[:, order], y
 
 
-MOVES: dict[str, Move] = {"bits flipped": flipped, "positions permuted": permuted}
-
-
-def symmetries(networks: int, runs: int, count: int) -> Rows:
+def symmetries(networks: int, runs: int, count: int, first_seed: int) -> Rows:
     """Yield the checks of losses and gradients, of runs, and of the share of positive labels."""
     import jax
 
+    order = np.random.default_rng([1, first_seed]).permutation(N)
+    moves: dict[str, Move] = {"bits flipped": flipped, "positions permuted": partial(permuted, order=order)}
+
     with jax.enable_x64(True):
         value, _ = _programs()
-        for name, move in MOVES.items():
+        for name, move in moves.items():
             losses, gradients = [], []
             for seed in range(networks):
-                parameters, x, y = _problem(seed)
+                parameters, x, y = _problem(first_seed + seed)
                 other = move(parameters, x, y)
                 (one, own), (two, moved) = value(parameters, x, y), value(*other)
                 losses.append(abs(float(one - two)))
@@ -59,7 +58,8 @@ def symmetries(networks: int, runs: int, count: int) -> Rows:
                 gradients.append(max(jax.tree.leaves(away)))
             yield check(ID, f"{name}: loss", losses, 1e-6)
             yield check(ID, f"{name}: gradients", gradients, 1e-6)
-            yield check(ID, f"{name}: predictions that differ in a run", [_run(s, count, move) for s in range(runs)], 0)
+            differing = [_run(first_seed + seed, count, move) for seed in range(runs)]
+            yield check(ID, f"{name}: predictions that differ in a run", differing, 0)
     bias = And().balancing_bias(K)
     yield check(ID, "flipped bits have the bias that balances OR", abs(1 - bias - Or().balancing_bias(K)), 1e-12)
     yield check(
@@ -127,8 +127,8 @@ SIZES: dict[str, tuple[int, int, int]] = {"smoke": (2, 1, 3), "paper": (20, 5, 5
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per check."""
-    return checks(symmetries(*SIZES[results.scale]))
+    """Return one row per check; problems and the order of positions are drawn from the run's first seed."""
+    return checks(symmetries(*SIZES[results.scale], results.first_seed))
 
 
 EXPERIMENT = Experiment(

@@ -26,9 +26,9 @@ FORMS: dict[Form, str] = {"printed": "delta = gamma/8, as printed in the proof",
 ROUNDING, BOUND = 1e-9, 1 + 1e-9
 
 
-def represented(T: int, wide: int, drawn: int) -> Rows:
+def represented(T: int, wide: int, drawn: int, first_seed: int) -> Rows:
     """Yield the checks of exact representation: all functions of up to 3 bits, random ones of 4, all gates of 2."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng([0, first_seed])
     for form, name in FORMS.items():
         errors: dict[str, list[float]] = {"one head": [], "a number for each bit": []}
         entries: list[float] = []
@@ -83,13 +83,13 @@ def _entries(network: Memoriser, s: int, encoding: Encoding, target: Target) -> 
     return [first / (8 * max(1, bound) / gamma), second / (8 * s / gamma)]
 
 
-def memorised(sets: int) -> Rows:
+def memorised(sets: int, first_seed: int) -> Rows:
     """Yield the checks of Lemma A.25 on random point sets: values in the balls, and entries."""
     names = {"printed": "literal weights", "corrected": "bump corrected", "rescaled": "bump corrected and rescaled"}
     errors: dict[str, list[float]] = {name: [] for name in names.values()}
     entries: dict[str, list[float]] = {name: [] for name in names.values()}
     for number in range(sets):
-        generator = np.random.default_rng([25, number])
+        generator = np.random.default_rng([25, first_seed + number])
         d, n = 1 + number % 4, int(generator.integers(2, 33))
         points = generator.uniform(0.3, 3) * generator.uniform(-1, 1, (n, d))
         values, delta = generator.standard_normal(n), _width(points)
@@ -119,16 +119,16 @@ def _width(points: np.ndarray) -> float:
     return float(min(1.0, distances.min() / 4 * (1 - 1e-12)))
 
 
-SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (lambda: represented(6, 40, 10), lambda: memorised(12)),
-    "paper": (lambda: represented(10, 1000, 200), lambda: memorised(100)),
+SIZES: dict[str, tuple[Callable[[int], Rows], ...]] = {
+    "smoke": (lambda seed: represented(6, 40, 10, seed), lambda seed: memorised(12, seed)),
+    "paper": (lambda seed: represented(10, 1000, 200, seed), lambda seed: memorised(100, seed)),
 }
-"""The checks at each scale, with their sizes."""
+"""The checks at each scale, with their sizes, for a first seed."""
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
-    return checks(row for part in SIZES[results.scale] for row in part())
+    return checks(row for part in SIZES[results.scale] for row in part(results.first_seed))
 
 
 EXPERIMENT = Experiment(

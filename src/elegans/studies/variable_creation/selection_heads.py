@@ -76,12 +76,12 @@ def _made(
         return selection_heads(codes, support, encoding=encoding, target=target, gamma=gamma, form=form)
 
 
-def coherent(T: int, dimensions: Sequence[int], supports: Sequence[int], draws: int) -> Rows:
+def coherent(T: int, dimensions: Sequence[int], supports: Sequence[int], draws: int, first_seed: int) -> Rows:
     """Yield the checks for nearly orthogonal positions: printed keys, and dual ones within the printed norms."""
     for encoding in ("fixed", "bag"):
         for s in supports:
             printed, errors, norms, deltas = [], [], [], []
-            for d, seed in itertools.product(dimensions, range(draws)):
+            for d, seed in itertools.product(dimensions, range(first_seed, first_seed + draws)):
                 codes = random_codes(T, d + 3, seed)
                 delta, gamma = code_coherence(codes.position), min(1.0, selection_separation(s, encoding))
                 if s * delta >= (1 if encoding == "fixed" else gamma):
@@ -122,11 +122,11 @@ def _error(made: Selection, support: list[int], form: Form) -> float:
     return selection_error(made, support, bits, form=form)
 
 
-def permuted(T: int, draws: int) -> Rows:
+def permuted(T: int, draws: int, first_seed: int) -> Rows:
     """Yield the check that a bag's output does not depend on the order of its vectors."""
     made = _made(orthonormal_codes(T), (1, 3), "bag", "scalar", 0.5, "corrected")
     whole, worst = made.outputs(all_bits(T)), []
-    for seed in range(draws):
+    for seed in range(first_seed, first_seed + draws):
         order = np.random.default_rng(seed).permutation(T)
         moved = made._replace(codes=made.codes._replace(position=made.codes.position[order]))
         worst.append(np.abs(moved.outputs(all_bits(T)[:, order]) - whole).max())
@@ -146,26 +146,26 @@ def fading() -> Rows:
     yield check(NORMS, "norms like log T: by how much the change misses 2/s - gamma/2", short, 0.0)
 
 
-SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
+SIZES: dict[str, tuple[Callable[[int], Rows], ...]] = {
     "smoke": (
-        lambda: orthogonal((6,), (100,), (1, 2, 3)),
-        lambda: coherent(20, (256, 1024), (2, 3), 4),
-        lambda: permuted(6, 5),
-        fading,
+        lambda _: orthogonal((6,), (100,), (1, 2, 3)),
+        lambda seed: coherent(20, (256, 1024), (2, 3), 4, seed),
+        lambda seed: permuted(6, 5, seed),
+        lambda _: fading(),
     ),
     "paper": (
-        lambda: orthogonal((5, 8, 12), (50, 100, 300, 1000), (1, 2, 3, 4, 5)),
-        lambda: coherent(50, (256, 1024, 4096, 16384), (2, 3, 4), 100),
-        lambda: permuted(8, 100),
-        fading,
+        lambda _: orthogonal((5, 8, 12), (50, 100, 300, 1000), (1, 2, 3, 4, 5)),
+        lambda seed: coherent(50, (256, 1024, 4096, 16384), (2, 3, 4), 100, seed),
+        lambda seed: permuted(8, 100, seed),
+        lambda _: fading(),
     ),
 }
-"""The checks at each scale, with their sizes."""
+"""The checks at each scale, with their sizes, for a first seed."""
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
-    return checks(row for part in SIZES[results.scale] for row in part())
+    return checks(row for part in SIZES[results.scale] for row in part(results.first_seed))
 
 
 ORTHOGONAL = (

@@ -61,13 +61,13 @@ EVERY = 5
 """Steps between two measurements of a run."""
 
 
-def built(networks: int) -> Rows:
+def built(networks: int, first_seed: int) -> Rows:
     """Yield the checks on constructed signal-heavy networks, with all inputs enumerated; H = 1."""
     off: dict[float, float] = {}
     cases: dict[tuple[str, str], list[float]] = defaultdict(list)
     for zeta in ZETAS:
         for number in range(networks):
-            generator = np.random.default_rng([14, number])
+            generator = np.random.default_rng([14, first_seed + number])
             network = heavy_network(generator, 40, D, zeta, one_sided=number % 4 == 0)
             assert xor_signal_heavy(*network, zeta, scale=1.0).holds
             gradients = xor_gradients(*network, INPUTS)
@@ -132,9 +132,9 @@ def _weighted(network: Network, members: np.ndarray) -> float:
     return float(((math.exp(6) * growth.rest + growth.opposite) / size)[members].max())
 
 
-def single_neurons(neurons: int) -> Rows:
+def single_neurons(neurons: int, first_seed: int) -> Rows:
     """Yield the checks of closed forms for any slopes: D.10 with an ascent on it, D.7 and D.9."""
-    generator = np.random.default_rng(10)
+    generator = np.random.default_rng([10, first_seed])
     ratios, weighted = [], []
     for _ in range(max(1, neurons // 100)):
         weight, output = generator.standard_normal((100, D)), generator.standard_normal(100) * generator.uniform(0.1, 3)
@@ -177,9 +177,10 @@ def _chances(generator: np.random.Generator, count: int) -> Iterator[float]:
         yield 1 - float((np.abs(x @ vector) >= math.sqrt(2)).mean())
 
 
-def runs(trials: int, d: int, width: int, time: float) -> Rows:
+def runs(trials: int, d: int, width: int, time: float, first_seed: int) -> Rows:
     """Yield the checks along runs from where the signal dominates on, one case per run."""
-    worst = [_run(np.random.default_rng([64, seed]), d, width, round(time / RATE)) for seed in range(trials)]
+    generators = [np.random.default_rng([64, first_seed + seed]) for seed in range(trials)]
+    worst = [_run(generator, d, width, round(time / RATE)) for generator in generators]
     for ((claim, name), limit), cases in zip(LIMITS.items(), zip(*worst, strict=True), strict=True):
         yield check(claim, name, cases, limit)
 
@@ -268,16 +269,24 @@ LIMITS = {
 """By claim and check along a run, the largest value that it allows."""
 RUNS = {"smoke": (1, 16, 64, 30), "paper": (10, 64, 256, 40)}
 """By scale, the number of runs, dimension, neurons and time eta t."""
-SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (lambda: built(4), lambda: single_neurons(200), lambda: runs(*RUNS["smoke"])),
-    "paper": (lambda: built(300), lambda: single_neurons(10_000), lambda: runs(*RUNS["paper"])),
+SIZES: dict[str, tuple[Callable[[int], Rows], ...]] = {
+    "smoke": (
+        lambda seed: built(4, seed),
+        lambda seed: single_neurons(200, seed),
+        lambda seed: runs(*RUNS["smoke"], seed),
+    ),
+    "paper": (
+        lambda seed: built(300, seed),
+        lambda seed: single_neurons(10_000, seed),
+        lambda seed: runs(*RUNS["paper"], seed),
+    ),
 }
-"""The checks at each scale, with their sizes."""
+"""The checks at each scale, with their sizes, for a first seed."""
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
-    return checks(row for part in SIZES[results.scale] for row in part())
+    return checks(row for part in SIZES[results.scale] for row in part(results.first_seed))
 
 
 def with_kappas(experiment: Experiment, value: Any) -> Experiment:
@@ -301,7 +310,7 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
     """Return one row per run, measured time eta t and kappa: ``zeta``, the smallest, and ``asked``, exp(-10 H)."""
     trials, d, width, time = RUNS[results.scale]
     rows = []
-    for seed in range(trials):
+    for seed in range(results.first_seed, results.first_seed + trials):
         generator = np.random.default_rng([64, seed])
         path = steps(on_sphere(generator, width, d, THETA), RATE, round(d / THETA), round(time / RATE) + 1, generator)
         for number, (network, _) in enumerate(itertools.islice(path, 0, None, 2 * EVERY)):

@@ -89,7 +89,7 @@ def analyse(results: Results) -> Tables:
     return {
         "table": courses.reset_index().join(times, on="variant").astype({"trials": int, "solved": int}),
         "marks": _marks(trials, results.measures["xor-margins"]),
-        "turned": turned(3),
+        "turned": turned(3, results.first_seed),
     }
 
 
@@ -116,10 +116,10 @@ def _variant(one: Trial) -> str:
     raise AssertionError(f"a trial must be of a variant: {one.to_json()}")
 
 
-def turned(seeds: int) -> pd.DataFrame:
+def turned(count: int, first_seed: int) -> pd.DataFrame:
     """Return the deviation of runs in a rotated basis from the rotated runs, in double precision, 80 steps each."""
-    deviations = []
-    for seed in range(seeds):
+    deviations, seeds = [], range(first_seed, first_seed + count)
+    for seed in seeds:
         generator = np.random.default_rng(seed)
         basis = np.linalg.qr(generator.standard_normal((TURNED, TURNED)))[0]
         first = on_sphere(generator, 24, TURNED, THETA)
@@ -128,7 +128,7 @@ def turned(seeds: int) -> pd.DataFrame:
             x = signs(generator, 10 * TURNED, TURNED)
             first, second = _stepped(first, x, None), _stepped(second, x @ basis.T, basis)
         deviations.append(float(np.abs(second[0] - first[0] @ basis.T).max() / np.abs(first[0]).max()))
-    return pd.DataFrame({"seed": range(seeds), "off": deviations})
+    return pd.DataFrame({"seed": seeds, "off": deviations})
 
 
 def _stepped(network: Network, x: np.ndarray, basis: np.ndarray | None) -> Network:
