@@ -1,10 +1,17 @@
 """What an analysis receives of a sweep of which not all trials have run."""
 
 import pandas as pd
+import pytest
 
 import elegans as el
+from elegans.experiments import EXPERIMENTS
 from elegans.experiments.results import Results, StoredResults, summary_by
 from elegans.sweeps import Sweep
+
+DRAW_NOTHING = {"character-condition", "tabular-data"}
+EXACT_ON_ALL_DRAWS = {"dense-classifier", "leap-table"}
+"""Experiments whose draws satisfy statements exactly: at scale smoke their tables are the same for every first seed."""
+COMPUTING = {name for name, one in EXPERIMENTS.items() if not len(one.scale("smoke").cells(1))}
 
 
 def test_the_rows_of_trials_belong_to_the_trials_that_ran():
@@ -62,3 +69,16 @@ def test_findings_are_named_by_the_values_of_their_groups_in_order():
     found = summary_by(table, ["network", "rate"], "{}, rate {:g}", trials=len, steps=lambda rows: rows["steps"].max())
     assert found == {"wide, rate 0.1": {"trials": 2, "steps": 7}, "narrow, rate 1": {"trials": 1, "steps": 9}}
     assert list(summary_by(table, "network", "{}", trials=len)) == ["wide", "narrow"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(COMPUTING - DRAW_NOTHING - EXACT_ON_ALL_DRAWS))
+def test_experiments_without_trials_draw_from_the_runs_first_seed(name):
+    def tables(first_seed):
+        results = Results(pd.DataFrame(), scale="smoke")
+        results.first_seed = first_seed
+        return EXPERIMENTS[name].analyse(results)
+
+    first, fresh = tables(0), tables(1000)
+    assert first.keys() == fresh.keys()
+    assert any(not first[table].equals(fresh[table]) for table in first)
