@@ -1,5 +1,7 @@
 """Power laws of measured losses, which two experiments fit in the same way."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,21 @@ def power(rows: pd.DataFrame, size: str, column: str, confidence: float = 0.95) 
     groups: Any = rows.groupby(size)[column]
     cells = {float(value): values.tolist() for value, values in groups}
     return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean, confidence=confidence)
+
+
+def power_within(rows: pd.DataFrame, size: str, column: str, confidence: float = 0.95) -> Scaling:
+    """Return the same exponent where each network is measured at all sizes.
+
+    It is the mean over networks of their own exponents, with Student's interval: sizes are not independent.
+    """
+    from scipy.stats import t
+
+    wide = np.log(rows.pivot(index=size, columns="seed", values=column))
+    slopes = np.polyfit(np.log(wide.index.to_numpy(float)), wide, 1)[0]
+    half = float(t.isf((1 - confidence) / 2, len(slopes) - 1) * slopes.std(ddof=1)) / math.sqrt(len(slopes))
+    whole = power(rows, size, column, confidence)
+    mean = float(slopes.mean())
+    return replace(whole, exponent=mean, low=mean - half, high=mean + half, resamples=0, undefined=0)
 
 
 def log_slope(sizes: np.ndarray, losses: np.ndarray) -> float:
