@@ -112,6 +112,16 @@ def test_a_noisy_exponent_is_undecided():
     assert LAWS["quanta/step-exponent"](tables).verdict == "undecided"
 
 
+def test_the_power_along_the_steps_of_one_network_has_the_spread_of_networks():
+    """Networks whose own exponents are 0.1 apart: an interval that took sizes as independent would be far narrower."""
+    tables = points("steps", -0.2857, networks=6)
+    rows = tables["points"]
+    first = rows.groupby("seed")["size"].transform("min")
+    rows["loss"] *= (rows["size"] / first) ** (0.05 * (-1.0) ** rows["seed"])
+    law = scaling_laws.laws(tables)["steps"].fitted
+    assert law.low < -0.34 and law.high > -0.24 and law.exponent == pytest.approx(-0.2857, abs=0.01)
+
+
 def test_the_fitted_constant_is_that_of_the_losses():
     for arm, constant in (("width", 10), ("samples", 3000), ("steps", 500)):
         assert scaling_laws.laws(points(arm))[arm].constant == pytest.approx(constant, rel=0.03)

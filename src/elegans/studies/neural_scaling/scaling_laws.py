@@ -269,7 +269,7 @@ CLAIMS = (
         revised="Each interval was at 95%, and the exponent of an infinite list could be refuted by a finite one. At "
         "the published setting the claim still held; at the smaller setting it held in part and is undecided. The "
         "interval resampled networks at each step by themselves, as if every step had networks of its own, and was "
-        "too narrow.",
+        "too narrow. The claim held, and is now undecided.",
         decide=decide("steps"),
     ),
 )
