@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 
-from elegans.experiments import Tables, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS
 from elegans.experiments.rules import LEVEL, by_interval, combine
 from elegans.studies.induction_heads.rules import ends_of, first_at, gap_closed, most, near_best, runs_of
 
@@ -45,7 +46,7 @@ def stages_of_loss(run: pd.DataFrame) -> tuple[bool, bool, bool]:
         return False, False, False
     line, gap = float(run["line.unigram"].iloc[0]), float((run["line.unigram"] - run["line.bigram"]).iloc[0])
     begun = first_at(run, (loss / line - 1).abs() <= 0.15)
-    level = loss[(steps >= begun) & (steps <= 0.75 * moved)]
+    level = loss[(steps >= 0.25 * moved) & (steps <= 0.75 * moved)]
     flat = len(level) > 1 and (level / line - 1).abs().max() <= 0.2 and level.iloc[0] - level.iloc[-1] < 0.15 * gap
     highest = np.maximum.accumulate(gap_closed(loss, run["line.unigram"], run["line.bigram"]))
     first, last = np.interp((0.3, 0.7), highest, steps)
@@ -53,7 +54,11 @@ def stages_of_loss(run: pd.DataFrame) -> tuple[bool, bool, bool]:
 
 
 def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]:
-    """Return whether distances to unigrams and bigrams fall, stay apart, diverge at the drop, and cross there."""
+    """Return whether distances to unigrams and bigrams fall, stay apart, diverge at the drop, and cross there.
+
+    A network that equals the unigram strategy can be no nearer to bigrams than unigrams are, which is more than half of
+    the first distance at k = 3: the distance to bigrams has to fall by a quarter only.
+    """
     moved = float(run["transition"].iloc[0])
     if not math.isfinite(moved):
         return False, False, False, False
@@ -61,7 +66,7 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     unigram, bigram = (run[f"{direction}.{name}"].to_numpy() for name in ("unigram", "bigram"))
     times = np.array([0.25, 0.5, 0.9, 1.25]) * moved
     quarter, half, before, after = np.searchsorted(steps, times, side="right") - 1
-    falls = unigram[quarter] < unigram[0] / 2 and bigram[quarter] < bigram[0] / 2
+    falls = unigram[quarter] < unigram[0] / 2 and bigram[quarter] < 0.75 * bigram[0]
     apart = unigram[half] <= bigram[half] / 2
     parting = bigram[after] <= bigram[before] / 2 and unigram[after] >= 2 * unigram[before]
     crossed = first_at(run, (bigram < unigram) & (steps > 0.5 * moved))
@@ -96,10 +101,14 @@ def phases(tables: Tables) -> Verdict:
     source="section 8.3.1, figure 8.3 (top left); abstract",
     setting=SETTING,
     rule=SEEDS + ", where S is the first check below the middle of unigrams and bigrams. (a) The loss is within 15% "
-    "of the unigram line before 0.25 S. (b) From there to 0.75 S it is within 20% of this line and falls by less than "
-    "15% of the gap to bigrams. (c) The gap closes from 0.3 to 0.7 in less than 0.25 S (all our choices). Six parts "
-    "share an error rate of 2%: 23 of 30 runs each",
-    revised=f"{REVISED} The verdict is the same.",
+    "of the unigram line before 0.25 S. (b) From 0.25 S to 0.75 S it is within 20% of this line and falls by less "
+    "than 15% of the gap to bigrams. (c) The gap closes from 0.3 to 0.7 in less than 0.25 S (all our choices). Six "
+    "parts share an error rate of 2%: 23 of 30 runs each",
+    revised=f"{REVISED} Part (b) began at the first check within 15% of the line, and so counted the tail of the "
+    "first drop as a fall of the plateau. Now it begins at 0.25 S, before which part (a) wants the first drop to be "
+    "over. The plateau failed at both k, and the claim held in part; now the plateau holds at k = 3 and is undecided "
+    "at k = 2, and so is the claim. We changed the rule after seeing the tables of the evidence; the run on fresh "
+    "seeds, which had not been looked at, is undecided, too.",
 )
 def staged(tables: Tables) -> Verdict:
     parts = {}
@@ -139,11 +148,16 @@ def near_bayes(tables: Tables) -> Verdict:
     "unigrams rises.",
     source="section 8.3.1, figure 8.3 (right)",
     setting=SETTING,
-    rule=SEEDS + ", where S is the transition. Both distances are below half of their first values at 0.25 S; the "
-    "distance to unigrams is at most half of the distance to bigrams at 0.5 S; from 0.9 S to 1.25 S the distance to "
-    "bigrams at least halves and the distance to unigrams at least doubles; they cross within 10% of S (all our "
-    "choices); for both directions. Sixteen parts share an error rate of 2%: 24 of 30 runs each",
-    revised=f"{REVISED} The verdict is the same.",
+    rule=SEEDS + ", where S is the transition. At 0.25 S the distance to unigrams is below half of its first value and "
+    "the distance to bigrams below three quarters; the distance to unigrams is at most half of the distance to "
+    "bigrams at 0.5 S; from 0.9 S to 1.25 S the distance to bigrams at least halves and the distance to unigrams at "
+    "least doubles; they cross within 10% of S (all our choices); for both directions. Sixteen parts share an error "
+    "rate of 2%: 24 of 30 runs each",
+    revised=f"{REVISED} By 0.25 S the distance to bigrams had to halve, too. The source says only that it quickly goes "
+    "down, and a network that equals the unigram strategy is still at more than half of it at k = 3. This part failed "
+    "at k = 3, and the claim held in part; now it holds, and the claim is undecided, because of the drop at k = 2. We "
+    "changed the rule after seeing the tables of the evidence; the run on fresh seeds, which had not been looked at, "
+    "is undecided, too.",
 )
 def distances_cross(tables: Tables) -> Verdict:
     names = ("both fall first", "unigram's is half of bigram's", "they part ways at the drop", "they cross there")
@@ -178,18 +192,22 @@ def left_by_aligning(losses: np.ndarray, times: np.ndarray) -> float:
     rule="30 fresh seeds, k = 2 and 3: loss curves, as the share of the gap that they close, from a quarter to 1.5 "
     "times the time to the transition. When time counts from each run's own transition, less than a quarter (our "
     "choice) of the variance between runs at equal times is left (bootstrap over runs). All of it is left where "
-    "transitions do not differ, or where only they are alike. Both k share an error rate of 2%",
+    "transitions do not differ, or where only they are alike. Runs without a transition cannot be aligned: most runs "
+    "must have one (sign test). Both k share an error rate of 2%",
     revised="At first, every run had to show the phases, the plateau of induction/staged-loss-curve and half of the "
     "gap. This demands a shape of our choice instead of the same shape. The latest transition had to take 1.25 times "
     "as long as the earliest, a ratio that grows with the number of seeds. Two later rules also required transitions "
     "to differ, by 10% and by one check, and left the claim undecided on the same runs. That part is unnecessary, "
-    "since equal times leave all the variance. The claim held in part, for the times, and now holds.",
+    "since equal times leave all the variance. The claim held in part, for the times, and now holds. Runs without a "
+    "transition were left out however many they were; now most must have one, and the verdict is the same.",
 )
 def same_shape(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 2
     for cell in CELLS:
         runs = _runs(tables, cell)
         times = np.array([float(run["transition"].iloc[0]) for run in runs])
+        if most("a transition", np.isfinite(times), runs=RUNS, level=level).verdict != HOLDS:
+            raise InsufficientData(f"a transition in most of {RUNS} runs, {cell}")
         times = np.where(np.isfinite(times), times, np.inf)
         middle, shares = float(np.median(times)), np.linspace(0.25, 1.5, 26)
         closed = [gap_closed(run["loss"], run["line.unigram"], run["line.bigram"]) for run in runs]

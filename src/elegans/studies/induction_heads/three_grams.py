@@ -53,7 +53,7 @@ NEEDS = (
 )
 SETTING = (
     "200 tokens, three heads in each of two layers, Adam; not stated: k (2), width (48), batches (64), steps, number "
-    "of runs; the printed learning rate, 3e-2, is judged with 1e-3 and 2e-3"
+    "of runs; learning rates 1e-3 and 2e-3, and in scale paper the printed one, 3e-2"
 )
 
 
@@ -226,8 +226,8 @@ def three_gram_stages(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="13 seeds per learning rate, all runs counted. In most runs (sign test) the loss closes 85% of the gap "
     "between bigrams and add-one trigrams and is at most twice the loss of add-one trigrams (our choice); in part "
-    "with half of the gap; undecided if runs without trigrams lasted less than 5 times the median of the others; at "
-    "100 tokens a first look, in part at most. Learning rates share an error rate of 2%",
+    "with half of the gap; undecided if runs without trigrams lasted less than 5 times the median of the others, and "
+    "at other lengths than 200 tokens. Learning rates share an error rate of 2%",
 )
 def trigrams_near_bayes(tables: Tables) -> Verdict:
     parts = {}
