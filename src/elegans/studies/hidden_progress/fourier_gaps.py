@@ -284,8 +284,8 @@ CLAIMS = (
     ),
     Claim(
         id="progress/gap-sinusoid",
-        statement="Population gradients of sinusoidal neurons at random weights have gaps comparable to the "
-        "majority's.",
+        statement="With a probability that is not negligible, population gradients of sinusoidal neurons at random "
+        "weights have gaps comparable to the majority's.",
         source="figure B.8 (left)",
         setting="sin(w . x / sqrt(n)); not stated: the distribution of w, n, k",
         rule=f"{RULE} k = 2, 4; weights uniform and Gaussian.",

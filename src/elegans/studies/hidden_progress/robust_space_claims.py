@@ -35,8 +35,8 @@ SETTING = (
     setting=SETTING,
     rule="A cell passes if 5 of 25 trials are solved at some learning rate. A cell that does not pass gets 100 fresh "
     "trials at its best rate, and is refuted if significantly less than a fifth of these are solved (Holm, 2%). Holds "
-    "if none of 299 random cells or more is refuted or unclear; fails if over 5% of all cells are refuted (our "
-    "choice, exact limit at 2%); holds in part if some are refuted.",
+    "if none of 299 random cells or more, of batches of up to 64, is refuted or unclear; fails if over 5% of all cells "
+    "are refuted (our choice, exact limit at 2%); holds in part if some are refuted.",
     revised="The error rate is 2%, not 5%, and the claim now fails only if a limit, not the estimate, of the share of "
     "refuted cells exceeds 5%. The verdict is the same.",
 )

@@ -90,7 +90,8 @@ def support_found(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/readout-steps-free-of-n",
-    statement="With batches of n^O(k) the number of iterations is 2^O(k) poly(1/epsilon) and does not depend on n.",
+    statement="After a first step on a batch of n^O(k), here an exact one, the number of iterations does not depend on "
+    "n.",
     source="Informal Theorem 5.2",
     setting="the printed counts disagree: Theorem 5.5 has k^3 r^2 n/epsilon^2, its full statement k^3 r "
     "n^2/epsilon^2; both grow with n",

@@ -136,7 +136,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/init-scale-tolerant",
-    statement="Results hardly depend on the scale of the initial weights.",
+    statement="From half to twice the usual scale of the initial weights, results hardly depend on it.",
     source="appendix B.4.1",
     setting="uniform on [-c, c]; not stated: values of c. Our choice: (20, 3), 1/4 to 4 times 1/sqrt(fan-in), and "
     "Glorot's scale",

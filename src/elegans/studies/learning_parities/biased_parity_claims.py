@@ -30,7 +30,7 @@ def ends(tables: Tables, n: int, k: int, arm: str, panel: str = "learners") -> p
 
 @claim(
     id="parities/network-beats-linear",
-    statement="On one family of biased parities a two-layer network trained by gradient descent reaches a small hinge "
+    statement="On one family of biased parities a two-layer network, here trained by Adam, reaches a small hinge "
     "loss, while no linear predictor on a fixed embedding of polynomial size and norm does.",
     source="abstract, sections 1, 3 and 7 (Theorems 2 and 3 together)",
     setting="no experiment in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); not stated: n, k, q, T, embeddings, "

@@ -28,8 +28,8 @@ def power_within(rows: pd.DataFrame, size: str, column: str, confidence: float =
     """
     from scipy.stats import t
 
-    wide = np.log(rows.pivot(index=size, columns="seed", values=column))
-    slopes = np.polyfit(np.log(wide.index.to_numpy(float)), wide, 1)[0]
+    wide = rows.pivot(index=size, columns="seed", values=column)
+    slopes = np.polyfit(np.log(wide.index.to_numpy(float)), np.log(wide.to_numpy(float)), 1)[0]
     half = float(t.isf((1 - confidence) / 2, len(slopes) - 1) * slopes.std(ddof=1)) / math.sqrt(len(slopes))
     whole = power(rows, size, column, confidence)
     mean = float(slopes.mean())

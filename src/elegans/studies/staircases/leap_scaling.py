@@ -232,7 +232,9 @@ def leap_exponents(tables: Tables) -> Verdict:
     cells = [(name, False) for name in TARGETS] + [(name, True) for name in _of_leap(3)]
     return combine(
         {
-            name + (", rate d^-3/2" if falling else ""): attempt(_exponent, quarters, name, falling, LEVEL / len(cells))
+            name + (", rate 1/d^1.5" if falling else ""): attempt(
+                _exponent, quarters, name, falling, LEVEL / len(cells)
+            )
             for name, falling in cells
         }
     )
