@@ -63,7 +63,6 @@ RULES = [
     frontier.sparse_when_small,
     frontier.four_worse,
     frontier.one_layer_worse,
-    frontier.decay_little,
 ]
 
 
@@ -79,6 +78,11 @@ def made():
 @pytest.mark.parametrize("expected", ["holds", "fails", "holds in part"])
 def test_claims_on_tables_are_decided_for_each_optimiser(made, rule, expected):
     assert rule(made[expected]).verdict == expected
+
+
+@pytest.mark.parametrize("expected, made_of", [("undecided", "holds"), ("fails", "fails")])
+def test_a_weight_decay_that_cannot_act_may_fail_but_not_hold(made, expected, made_of):
+    assert frontier.decay_little(made[made_of]).verdict == expected
 
 
 def test_width_is_judged_by_sparse_networks_alone():
@@ -116,7 +120,7 @@ def test_few_settings_in_favour_or_wide_intervals_decide_nothing(made):
     assert frontier.decay_little({"table": nearly}).verdict == "undecided"
 
 
-@pytest.mark.parametrize("rule", [*RULES, frontier.beats_forests])
+@pytest.mark.parametrize("rule", [*RULES, frontier.decay_little, frontier.beats_forests])
 def test_few_tables_or_trials_decide_nothing(rule, made):
     rows = made["holds"]["table"]
     for lacking in ({}, {"table": rows[rows["table"].isin(NAMES[:11])]}, {"table": rows[rows["seed"] < 9]}):
