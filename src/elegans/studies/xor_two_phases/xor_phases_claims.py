@@ -104,7 +104,8 @@ def two_phases(tables: Tables) -> Verdict:
         stays = run.loc[run["step"] >= dominates, "dominance"] >= 10
         return bool(found < dominates < fit and small.all() and stays.all())
 
-    what, parts, reported = "runs of both phases in their order", {}, {}
+    what, parts = "runs of both phases in their order", {}
+    reported: dict[str, Any] = {}
     for (setting, rate), members in _cells(tables).items():
         part = by_most(what, sum(map(ordered, members)), len(members), above=RARE, level=LEVEL / CELLS)
         if rate <= THETA and setting.endswith(f"theta = {THETA:g}"):
