@@ -142,7 +142,8 @@ EXPERIMENT = Experiment(
         Claim(
             id="margins/general-groups-use-a-subset",
             statement="In groups that violate the condition the neurons of a maximiser still lie in single irreps, "
-            "but only some irreps occur and only some conjugacy classes are on the margin.",
+            "but only some irreps occur and only some conjugacy classes are on the margin. The weights of the classes, "
+            "which are printed as sum tau = 1, are normalised with the sizes of classes, sum |C| tau = 1.",
             source="section 7.6.2, appendix D.9.2",
             setting="abstract, without a named group; not stated: whether the linear systems always have an "
             "admissible solution",

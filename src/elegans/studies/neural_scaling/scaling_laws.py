@@ -230,7 +230,10 @@ def decide(arm: str) -> Callable[[Tables], Verdict]:
     return rule
 
 
-SETTING = "100 subtasks on 32 bits, batches of 1000, up to 200 neurons and 40,000 steps (published: 500 on 100 bits)"
+SETTING = (
+    "500 subtasks on 100 bits, batches of 20,000, up to 500 neurons and 100,000 steps at scales paper and part; 100, "
+    "32, 1000, 200 and 40,000 at laptop"
+)
 RULE = (
     "A power law is fitted to the mean loss over seeds, from 0.8 bits down, at 5 sizes or more with 4 networks each. "
     "(a) The 98% bootstrap interval of its exponent lies within 0.05 (our choice) of the exponent for infinitely many "

@@ -91,7 +91,7 @@ def theory_setting(results: Results) -> pd.DataFrame:
     return pd.DataFrame([{"tasks": task.tasks, "alpha": task.alpha}])
 
 
-def scale(name: str, trials: int) -> Scale:
-    """Return a scale of networks on fresh examples: ``smoke``, ``laptop`` or ``paper``."""
+def scale(name: str, trials: int, part: str = "") -> Scale:
+    """Return a scale of networks on fresh examples, ``smoke``, ``laptop`` or ``paper``; see ``Scale`` for ``part``."""
     task, width, steps, batch = NETWORKS[name]
-    return Scale(Sweep(((trial(task, width=width, steps=steps, batch_size=batch), (0,)),)), trials=trials)
+    return Scale(Sweep(((trial(task, width=width, steps=steps, batch_size=batch), (0,)),)), trials=trials, part=part)

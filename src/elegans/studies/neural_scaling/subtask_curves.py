@@ -37,7 +37,10 @@ SHOWN = (1, 2, 4, 8, 16, 32, 64)
 OUTLINE = [Stroke(linewidth=2, foreground="white"), Normal()]
 POINTS = 40
 """About how many steps of a curve the tables keep, in equal ratios."""
-SETTING = "100 subtasks on 32 bits, 200 neurons, batches of 1000, 40,000 steps (published: 500, 100, 20,000, 100,000)"
+SETTING = (
+    "500 subtasks on 100 bits, 500 neurons, batches of 20,000, 100,000 steps at scale paper; 100, 32, 200, 1000 and "
+    "40,000 at laptop"
+)
 
 
 def analyse(results: Results) -> Tables:

@@ -243,9 +243,9 @@ def plateaus(tables: Tables) -> Verdict:
     source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1",
     setting=SETTING + "; staircases of 3, 4 and 5 sets, rate 0.5/d; the source's network is infinitely wide",
     rule="The exponent of the median number of examples until the loss is a quarter of the loss at output 0, over at "
-    "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 for each of three "
-    "staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the three "
-    "parts share 1%.",
+    "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 (our choice) for each of "
+    "three staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the "
+    "three parts share 1%.",
 )
 def merged_staircase_linear(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")

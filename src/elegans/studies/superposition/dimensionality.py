@@ -131,12 +131,15 @@ def findings(tables: Tables) -> dict[str, Any]:
     return {f"1/p = {inverse:g}": row.round(3).to_dict() for inverse, row in means.iterrows()}
 
 
+SETTING = "n = 64, m = 6 at scale laptop, n = 200, m = 15 at paper (published: 400 and 30); Adam, 3e-3, batch 512"
+
+
 @claim(
     id="superposition/sticky-half",
     statement="Over a range of sparsities most represented features share a dimension with one other: their "
     "dimensionality sticks at one half.",
     source="Elhage et al. (2022), section 3",
-    setting="n = 64, m = 6 at scale laptop, n = 200, m = 15 at paper (published: 400 and 30); Adam, 3e-3, batch 512",
+    setting=SETTING,
     rule="The largest ratio of two values of 1/p between which, at all values, more than half of the represented "
     "features (norm above 0.5) have a dimensionality of 0.48 to 0.52 on average over seeds: its interval, resampling "
     "seeds at 99%, has a lower end of at least 1.5 (our choices); fails if its upper end is below.",
@@ -165,7 +168,7 @@ def sticky_half(tables: Tables) -> Verdict:
     statement="The sparser the features, the more of them a network with a ReLU represents; a linear network never "
     "represents more than it has neurons.",
     source="Elhage et al. (2022), section 2",
-    setting="as above, with linear networks at the same densities",
+    setting=SETTING + "; linear networks at the same densities",
     rule="Spearman's correlation of 1/p and the mean number of represented features (norm above 0.5): the lower end of "
     "its interval, by resampling seeds at 99.5%, is above 0.9 (our choice). Linear networks represent |W|_F^2 "
     "features, the source's count: at equal importances they keep an arbitrary subspace, in which single norms say "

@@ -300,7 +300,8 @@ EXPERIMENT = Experiment(
         Claim(
             id="variables/log-t-capacity",
             statement="The log covering number of bounded-norm attention heads depends on the context length only "
-            "through log(mT) or log(dmT); H heads cost a polynomial factor.",
+            "through log(mT) or log(dmT); H heads cost a polynomial factor. In the bound on one head, printed in three "
+            "versions, the term B_QK B_V must read 2 B_QK B_V B_X^2, which does not depend on units.",
             source="theorems 4.6, 4.11 and A.17, lemmas 4.10, A.8 and A.10 to A.12, corollary 4.9",
             setting="up to constants; the source prints three different versions of the bound on one head",
             rule="Only consequences can be checked. The explicit chain of lemmas is within 1% of a line in log T for "

@@ -75,8 +75,8 @@ def change_slope(tables: Tables, name: str, power: int, level: float = 0.05) -> 
 @claim(
     id="wt/maximal-update-learns-features",
     statement="At a learning rate below the edge of stability, training changes the tangent kernel of networks in the "
-    "maximal-update parametrisation as much at every width; in the NTK parametrisation the change falls with the "
-    "width.",
+    "maximal-update parametrisation by no less in wide networks than in narrow ones; in the NTK parametrisation the "
+    "change falls with the width.",
     source="Yang and Hu (2021), sections 5 and 6",
     setting=SETTING + "; not stated: task, steps and rate, here a half and a quarter of the best rate at width 64",
     rule="The kernel on 64 inputs, with each layer's part multiplied by the factor of its learning rate, after 300 "

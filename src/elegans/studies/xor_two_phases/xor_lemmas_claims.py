@@ -10,7 +10,8 @@ CLAIMS = (
         statement="Where the output is zero, the population gradient has closed forms along the signal, the opposite "
         "part, the rest and each single weight.",
         source="Lemma C.4 (B1 to B4)",
-        setting="any neuron; the printed sign of B4 is hard to read",
+        setting="any neuron; the sign of B4 is printed twice, in the lemma and at the end of the proof; the proof of "
+        "B4 starts with one minus more than the proofs of B1 to B3",
         rule=f"{EXACTLY} d = 6 to 14, 100 neurons each; deviations relative to |a| ||w||, up to 1e-12; B4 with both "
         "signs.",
         decide=checked("xor/lemma-c4", corrected="B1 to B3 as printed; B4 with its sign reversed"),
