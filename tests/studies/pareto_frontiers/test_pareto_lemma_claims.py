@@ -12,9 +12,9 @@ from elegans.studies.pareto_frontiers.theory import neurons
 
 THEORY = {claim.id: claim for module in (selection_lemmas, statistical_queries) for claim in module.CLAIMS}
 MISPRINTS = {
-    "the Fourier weight as a share of 2 rho, as printed",
+    "the Fourier weight as a share of 2 rho, as printed in the proof",
     "smallest loss of a readout of the ideal features, as printed",
-    "Claim 1: loss as a share of B ||psi||, as printed",
+    "Claim 1: loss as a share of B ||psi||, as printed in the proof",
     "missing probability with r' as printed",
     "relative deviation of the ratio, as printed",
     "weights after the step, in units of epsilon^2/2k, as printed",

@@ -87,7 +87,9 @@ def bounds_of_good_neurons(largest: int) -> Rows:
     yield check(claim, "|c| / |C| as a share of 4k / s", ratios, 1)
     weights = [float(majority_weight(s, k - 1)) / limit_weight(k - 1, "printed") for k, s in sizes]
     yield check(claim, "rho as a share of the Fourier weight", [1 / one for one in weights], 1)
-    yield check(claim, "the Fourier weight as a share of 2 rho, as printed", [one / 2 for one in weights], 1)
+    yield check(
+        claim, "the Fourier weight as a share of 2 rho, as printed in the proof", [one / 2 for one in weights], 1
+    )
 
 
 def bad_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:

@@ -186,7 +186,7 @@ def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool, f
         ratios.append(loss / bound)
         repaired.append(loss / (1 + bound))
     yield check(claim, "Claim 1: loss as a share of 1 + B ||psi||, corrected", repaired, 1)
-    yield check(claim, "Claim 1: loss as a share of B ||psi||, as printed", ratios, 1)
+    yield check(claim, "Claim 1: loss as a share of B ||psi||, as printed in the proof", ratios, 1)
 
 
 def _descend(psi: np.ndarray, share: np.ndarray, decay: float, steps: int) -> np.ndarray:
