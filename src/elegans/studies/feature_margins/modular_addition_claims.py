@@ -45,7 +45,7 @@ def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
 
 @claim(
     id="margins/mod-reaches-largest-margin",
-    statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
+    statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty approaches the largest "
     "normalised margin that theory allows.",
     source="figure 7.1(c), section 7.4",
     setting=SETTING + "; not stated: the value reached",

@@ -47,7 +47,7 @@ def groks(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/delay-grows-as-data-shrink",
-    statement="The number of steps to generalise grows quickly as the fraction of pairs for training falls.",
+    statement="The number of steps to generalise grows as the fraction of pairs for training falls.",
     source="Power et al. (2022), section 3.1.1, figure 1 (right)",
     setting=SETTING,
     rule="With weight decay 1, log-rank tests compare each two neighbouring fractions at which half of the trials "
@@ -140,7 +140,7 @@ def transformers_grok(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/transformers-delay-grows-as-data-shrink",
-    statement="The number of steps that transformers need to generalise grows quickly as the fraction of pairs for "
+    statement="The number of steps that transformers need to generalise grows as the fraction of pairs for "
     "training falls.",
     source="Power et al. (2022), section 3.1.1, figure 1 (right)",
     setting=ATTENTION,
