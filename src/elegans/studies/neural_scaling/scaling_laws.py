@@ -177,7 +177,7 @@ def plot(tables: Tables) -> Figure:
         figure,
         "The mean loss falls as a power of width, samples and steps, with exponents near two theories' predictions",
         f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; ReLU "
-        "networks, one dot each; exponents with 95% bootstrap intervals",
+        "networks, one dot each; exponents with 95% intervals",
     )
     figure_legend(figure, *axes, columns=4)
     return figure
@@ -236,8 +236,9 @@ SETTING = (
 )
 RULE = (
     "A power law is fitted to the mean loss over seeds, from 0.8 bits down, at 5 sizes or more with 4 networks each. "
-    "(a) The 98% bootstrap interval of its exponent lies within 0.05 (our choice) of the exponent for infinitely many "
-    "subtasks; a list that ends refutes this exponent only if the theory of the list fails as well. (b) The interval "
+    "(a) The 98% interval of its exponent (by the bootstrap, if nothing else is said) lies within 0.05 (our choice) of "
+    "the exponent for infinitely many subtasks; a list that ends refutes this exponent only if the theory of the list "
+    "fails as well. (b) The interval "
     "lies as near to the exponent of the same fit to the theory's loss for the finite list, with one fitted constant"
 )
 CLAIMS = (
