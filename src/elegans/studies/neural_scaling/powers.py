@@ -1,7 +1,6 @@
 """Power laws of measured losses, which two experiments fit in the same way."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,19 @@ def power(rows: pd.DataFrame, size: str, column: str, confidence: float = 0.95) 
 def power_within(rows: pd.DataFrame, size: str, column: str, confidence: float = 0.95) -> Scaling:
     """Return the same exponent where each network is measured at all sizes.
 
-    It is the mean over networks of their own exponents, with Student's interval: sizes are not independent.
+    It is the mean over networks of their own exponents, with Student's interval: sizes are not independent. The
+    interval of a single network has no bounds.
     """
     from scipy.stats import t
 
     wide = rows.pivot(index=size, columns="seed", values=column)
-    slopes = np.polyfit(np.log(wide.index.to_numpy(float)), np.log(wide.to_numpy(float)), 1)[0]
-    half = float(t.isf((1 - confidence) / 2, len(slopes) - 1) * slopes.std(ddof=1)) / math.sqrt(len(slopes))
-    whole = power(rows, size, column, confidence)
-    mean = float(slopes.mean())
-    return replace(whole, exponent=mean, low=mean - half, high=mean + half, resamples=0, undefined=0)
+    sizes = np.log(wide.index.to_numpy(float))
+    slopes = np.polyfit(sizes, np.log(wide.to_numpy(float)), 1)[0]
+    free, mean, half = len(slopes) - 1, float(slopes.mean()), math.inf
+    if free:
+        half = float(t.isf((1 - confidence) / 2, free) * slopes.std(ddof=1)) / math.sqrt(len(slopes))
+    factor = math.exp(np.polyfit(sizes, np.log(wide.to_numpy(float).mean(axis=1)), 1)[1])
+    return Scaling(mean, mean - half, mean + half, factor, confidence, resamples=0, undefined=0)
 
 
 def log_slope(sizes: np.ndarray, losses: np.ndarray) -> float:

@@ -1,5 +1,6 @@
 """The mean loss against width, samples and steps: fitted exponents beside the theory's, and where it ends."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -187,7 +188,8 @@ def _exponents(arm: str, law: Law | None) -> str:
     """Return a panel's title: the measured exponent with its interval."""
     if law is None:
         return f"{arm.capitalize()}: too few sizes"
-    text = f"{arm.capitalize()}: {law.fitted.exponent:.2f} ({law.fitted.low:.2f} to {law.fitted.high:.2f})"
+    bounds = f"{law.fitted.low:.2f} to {law.fitted.high:.2f}" if math.isfinite(law.fitted.low) else "one network"
+    text = f"{arm.capitalize()}: {law.fitted.exponent:.2f} ({bounds})"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
