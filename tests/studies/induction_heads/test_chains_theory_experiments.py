@@ -206,26 +206,11 @@ def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
 
 @native
 @pytest.mark.slow
-def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained):
-    """Seed 0 passes through the phases by step 1000; of seeds 0 to 2 all do by step 1500."""
-    one = transformer(8, 200, steps=1100)
-    run = symbols.analyse(trained(Sweep.of((one,), 1), symbols.EXPERIMENT.probes(one)))["curves"]
-    held = symbols.claims(symbols.stated(run))
-    assert all(held.values())
-
-
-@native
-@pytest.mark.slow
-@pytest.mark.parametrize(("heads", "learns"), [((3, 3), True), ((1, 1), False)])
-def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(trained, heads, learns):
-    """Seed 0 of three heads does by step 800.
-
-    Within 1500 steps, of seeds 0 to 3 two of three heads stay at bigrams, and of 0 to 2 one of single heads does not.
-    """
-    one = trigrams.trial(heads, 1000)
+def test_single_heads_stay_at_bigrams_on_three_grams(trained):
+    """Within 1500 steps one of seeds 0 to 2 does not."""
+    one = trigrams.trial((1, 1), 1000)
     run = trigrams.analyse(trained(Sweep.of((one,), 1), trigrams.EXPERIMENT.probes(one)))["curves"]
-    held = trigrams.claims(trigrams.stated(run))
-    assert held == {"stages": learns, "trigrams": learns, "stalled": not learns}
+    assert trigrams.claims(trigrams.stated(run)) == {"stages": False, "trigrams": False, "stalled": True}
 
 
 @pytest.mark.compiles
