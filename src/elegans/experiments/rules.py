@@ -343,20 +343,21 @@ def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Ve
         corrections = "; ".join(f"{name}: {parts[name].needs}" for name in names[CORRECTED])
         return Verdict(CORRECTED, because, numbers, error, corrections)
     if (true or names[IN_PART]) and (names[FAILS] or not names[UNDECIDED]):
-        partly = f"; in part for {', '.join(names[IN_PART])}" if names[IN_PART] else ""
-        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(true) or 'no part'}{partly}")
+        partly = f"in part for {', '.join(names[IN_PART])}" if names[IN_PART] else ""
+        words = [f"for {', '.join(true)}", partly] if true else [partly]
+        return Verdict(IN_PART, because, numbers, error, f"holds {'; '.join(filter(None, words))}")
     needs = "; ".join(f"{name}: {parts[name].needs}" for name in names[UNDECIDED])
     return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")
 
 
-@shared(1)
+@shared(2)
 def by_rates(cells: Mapping[tuple[str, float], Mapping[str, Verdict]]) -> Verdict:
     """Combine verdicts at several learning rates, which the source does not state, and say where the verdict changes.
 
     At a rate the claim *holds* if all parts hold, *fails* if one fails, and *falls short* if the limits of one lie
     below the threshold that it claims; otherwise the rate *is open*. Over all rates it holds or fails if it does at
-    each of them, and holds in part if it holds at some and fails or falls short at others; rates between them may be
-    open.
+    each of them, and holds in part if it holds at some and fails at others; rates between them may be open or fall
+    short, which decides nothing.
 
     Args:
         cells: by setting and learning rate, the verdicts of the parts by name, "" for a single one.
@@ -375,7 +376,7 @@ def by_rates(cells: Mapping[tuple[str, float], Mapping[str, Verdict]]) -> Verdic
         for setting, found in rates.items()
     ]
     words = {word for found in rates.values() for word in found}
-    verdict = IN_PART if HOLDS in words and words & {SHORT, FAILS} else UNDECIDED
+    verdict = IN_PART if {HOLDS, FAILS} <= words else UNDECIDED
     if words in ({HOLDS}, {FAILS}):
         (verdict,) = words
     whole = combine(flat)

@@ -70,9 +70,9 @@ def test_a_ratio_of_medians_counts_unsolved_trials_as_infinite():
     assert rules.ratio_interval(fast, [np.nan] * 50)[2] < 1e-100
 
 
-def times(trials=1_000_000, early=False, heavy=True):
+def times(trials=1_000_000, early=False, longest=2000.0):
     """Return times of two networks near 200 steps."""
-    steps = np.array([5.0 if early else 150.0, 190.0, 200.0, 210.0, 2000.0 if heavy else 250.0])
+    steps = np.array([5.0 if early else 150.0, 190.0, 200.0, 210.0, longest])
     counts = (trials * np.array([0.015, 0.235, 0.5, 0.235, 0.015])).astype(int)
     both = [
         pd.DataFrame({"configuration": name, "task.n": 20, "task.k": 3, "steps": steps, "trials": counts // share})
@@ -86,7 +86,8 @@ def test_luck_is_early_or_not_and_tails_are_heavy_or_not():
     assert verdict(luck.early_luck, times(early=True)) == "holds in part"
     assert verdict(luck.early_luck, times(trials=500_000)) == "undecided"
     assert verdict(luck.heavy_tail, times()) == "holds"
-    assert verdict(luck.heavy_tail, times(heavy=False)) == "fails"
+    assert verdict(luck.heavy_tail, times(longest=250.0)) == "undecided"  # no heavier above than below
+    assert verdict(luck.heavy_tail, times(longest=220.0)) == "fails"
 
 
 def test_the_fastest_of_copies_of_a_geometric_law_takes_the_expected_time():
@@ -130,11 +131,9 @@ def halves(trials=200, **changed):
     ("decide", "changed"),
     [
         (weights.growing, {"mean_ratio": 0.5}),
-        (weights.growing, {"mean_ratio": 1.2}),
         (weights.above_control, {"control": 3.0}),
         (weights.overtaking, {"overtaking": np.inf}),
         (weights.staircase, {"level": 0.0}),
-        (weights.staircase, {"staircase": 1.3}),
     ],
 )
 def test_weights_lead_at_all_learning_rates_or_at_small_ones(decide, changed):
@@ -143,6 +142,15 @@ def test_weights_lead_at_all_learning_rates_or_at_small_ones(decide, changed):
     assert part.verdict == "holds in part"
     assert "holds at 0.003, 0.01, " in part.needs and part.needs.endswith(" at 0.03, 0.1, 0.5, 1")
     assert verdict(decide, halves(trials=20)) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("decide", "changed"), [(weights.growing, {"mean_ratio": 1.2}), (weights.staircase, {"staircase": 1.3})]
+)
+def test_a_ratio_between_two_thresholds_of_ours_does_not_count_against_a_claim(decide, changed):
+    part = decide(halves(**changed))
+    assert part.verdict == "undecided"
+    assert part.needs.endswith("holds at 0.003, 0.01, falls short at 0.03, 0.1, 0.5, 1")
 
 
 def test_the_rules_know_how_many_cells_are_published():
@@ -315,7 +323,7 @@ def test_narrow_networks_learn_weakly(weak, expected):
     assert verdict(widths.weak_learning, boxes(weak=weak)) == expected
 
 
-def noisy(learned=14, solved=14, stuck=True, slope=2.0, trials=14):
+def noisy(learned=14, solved=14, stuck=True, small=3.0, trials=14):
     """Return times at (50, 3) by noise and batch size."""
     columns = {"task.n": 50, "task.k": 3, "training.stopping.error": 0.01}
     errors = [0.3] * learned + [0.5] * (trials - learned)
@@ -328,7 +336,7 @@ def noisy(learned=14, solved=14, stuck=True, slope=2.0, trials=14):
         tables.append(pd.DataFrame({**columns, **end}, index=range(trials)))
     for flips in noise.NOISE:
         for batch in (8, 1024):
-            own = 1000 * np.exp(slope * flips * (batch == 8)) * NOISE.uniform(0.95, 1.05, trials)
+            own = 1000 * np.exp(8 * flips) * (small if batch == 8 else 1.0) * NOISE.uniform(0.95, 1.05, trials)
             cell = {"training.batch_size": batch, "task.noise": flips, "solved_at": own, "test_error": 0.0}
             tables.append(pd.DataFrame({**columns, **cell}))
     return {"times": pd.concat(tables)}
@@ -353,7 +361,8 @@ def test_noise_of_49_percent_is_learned_from(given, expected):
     [
         ({}, "holds"),
         ({"stuck": False}, "undecided"),
-        ({"slope": -2.0}, "holds in part"),
+        ({"small": 1.5}, "undecided"),
+        ({"small": 0.5}, "holds in part"),
         ({"trials": 7, "learned": 7, "solved": 7}, "undecided"),
     ],
 )
@@ -421,15 +430,18 @@ def test_progress_is_a_dependence_on_the_remaining_time(given, expected):
     assert verdict(prediction.predict_time, correlations(**given)) == expected
 
 
-def descents(share=0.1, relu=0.8, growth=1.0, trials=25):
+def descents(share=0.1, single=None, relu=0.8, growth=1.0, trials=25):
     """Return two checks per trial: at half of the time to 5%, and then."""
     tables = []
     cells = [("z^k", width, batch, 0.03) for width in plateaus.WIDTHS for batch in (*plateaus.BATCHES, 4096)]
-    cells += [("z^k", width, 1024, 0.01) for width in (100, 1000)] + [("z^k", 1000, 1, 0.001)]
+    cells += [("z^k", width, 1024, 0.01) for width in (100, 1000)] + [
+        ("z^k", 100, 1024, 0.003),
+        ("z^k", 1000, 1, 0.001),
+    ]
     cells += [("relu", width, batch, 0.1) for width in plateaus.WIDTHS for batch in (1, 32, 1024, 4096)]
     for network, width, batch, rate in cells:
         ends = 1000 / (width * batch) ** (0.2 * growth) * NOISE.uniform(0.9, 1.1, trials)
-        low = share if network == "z^k" else relu
+        low = (share if batch > 1 else single or share) if network == "z^k" else relu
         columns = {"task.n": 50, "model.width": width, "training.batch_size": batch, "training.learning_rate": rate}
         columns |= {"network": network, "plateau": low, "halfway": 0.2, "ends": ends, "seed": range(trials)}
         for part, error in ((0.0, 0.5), (1.0, 0.05)):
@@ -443,7 +455,9 @@ def descents(share=0.1, relu=0.8, growth=1.0, trials=25):
     [
         (plateaus.no_plateau, {}, "holds"),
         (plateaus.no_plateau, {"share": 0.7}, "fails"),
-        (plateaus.no_plateau, {"share": 0.4}, "holds in part"),
+        (plateaus.no_plateau, {"share": 0.4}, "undecided"),
+        (plateaus.no_plateau, {"single": 0.7}, "holds in part"),
+        (plateaus.no_plateau, {"share": 0.4, "single": 0.7}, "undecided"),
         (plateaus.no_plateau, {"trials": 8}, "undecided"),
         (plateaus.faster_descent, {}, "holds"),
         (plateaus.faster_descent, {"growth": -1.0}, "fails"),
@@ -522,7 +536,7 @@ def stacked(cells):
 
 def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=1.0, exponential=False):
     """Return times of every network: powers of n that may bend, with more scatter in small batches."""
-    cells = []
+    cells, noise = [], np.random.default_rng(0)
     for name in scaling.NETWORKS:
         for k in scaling.DEGREES:
             for n in (10, 12, 15, 18, 22, 26, 30, 40, 56, 80, 112):
@@ -535,7 +549,7 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
                     wide = 0.05 * (quick if name == "xv" else 1) * (1 + scatter * (batch < 32))
                     shift = 0.2 * larger * (batch > 32) - (np.sign(1 - quick) if name == "xv" else 0)
                     columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch}
-                    steps = 100 * np.exp(height + shift + wide * NOISE.normal(size=size))
+                    steps = 100 * np.exp(height + shift + wide * noise.normal(size=size))
                     cells.append((columns, {"solved_at": steps}))
     return {"times": stacked(cells)}
 
@@ -554,7 +568,7 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
         (scaling.has_elbow, {"elbow": -1.0}, "fails"),
         (scaling.has_elbow, {}, "undecided"),
         (scaling.compromise, {}, "holds"),
-        (scaling.compromise, {"scatter": 0.25}, "undecided"),
+        (scaling.compromise, {"scatter": 0.1}, "undecided"),
         (scaling.compromise, {"scatter": -0.1}, "holds in part"),
         (scaling.compromise, {"larger": -20.0}, "holds in part"),
         (scaling.compromise, {"larger": -20.0, "scatter": -0.5}, "fails"),
@@ -965,14 +979,15 @@ def test_weak_learners_give_the_support(given, expected):
     assert verdict(weak_learners.support_listed, weak(**given)) == expected
 
 
-def powers(exponents, trials=50, sizes=noisy_scaling.SIZES, law=lambda n: n):
-    """Return times with given exponents over k of a function of n, one per network."""
+def powers(exponents, trials=50, sizes=noisy_scaling.SIZES, law=lambda n: n, bent=0):
+    """Return times with given exponents over k of a function of n, one per network; exponential in n at one k."""
     rows = []
     generator = np.random.default_rng(0)
     for name, exponent in zip(noisy_scaling.NETWORKS, exponents, strict=True):
         for k in noisy_scaling.DEGREES:
             for n in sizes:
-                times = law(n) ** (exponent * k) * np.exp(0.1 * generator.normal(size=trials))
+                base = np.exp(n / 20) if k == bent else law(n)
+                times = base ** (exponent * k) * np.exp(0.1 * generator.normal(size=trials))
                 rows += [{"configuration": name, "task.k": k, "task.n": n, "solved_at": time} for time in times]
     return {"times": pd.DataFrame(rows)}
 
@@ -985,6 +1000,7 @@ def powers(exponents, trials=50, sizes=noisy_scaling.SIZES, law=lambda n: n):
         (powers((1.0, 2.0)), "holds in part"),
         (powers((0.5, 0.5), law=lambda n: np.exp(n / 10)), "holds in part"),
         (powers((-1.0, -1.0), law=lambda n: np.exp(n / 10)), "holds in part"),
+        (powers((1.0, 1.0), bent=4), "holds in part"),
         (powers((1.0, 0.0)), "undecided"),
         (powers((1.0, 1.0), trials=25), "undecided"),
         (powers((1.0, 1.0), sizes=(10, 14, 20)), "undecided"),

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim, parts
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import LEVEL, at_least, combine, decided, holm, table
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, by_rates, combine, decided, holm, table
 from elegans.plots.marks import band
 from elegans.plots.style import GREY, figure_legend, panels, percent, shades, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate
@@ -38,6 +38,14 @@ TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
 CELL = ("network", "model.width", "training.batch_size", "training.learning_rate")
 WIDTHS, BATCHES, LARGEST = (10, 100, 1000), (32, 128, 1024), 4096
 TRIALS = 20
+JUDGED = (
+    ("vi", 1000, 1, 0.001),
+    ("vi", 1000, 1024, 0.01),
+    ("v", 100, 1024, 0.01),
+    ("v", 100, 1024, RATE),
+    ("v", 100, LARGEST, RATE),
+)
+"""The thesis' id, width, batch size and learning rate of the cells that should have no plateau."""
 GROWS = 1.25
 """By what factor the error falls faster, from the smallest to the largest width or batch, where it counts as faster."""
 NEEDS = "25 trials per cell at (50, 3): the part scale"
@@ -218,37 +226,44 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="progress/wide-polynomial-no-plateau",
     statement="z^k networks of width 100 and 1000 have no plateau: the error falls from the start, about linearly.",
     source="section 5.3.1; appendix B.3.8; figures B.2 (fourth row) and B.13",
-    setting="(v) and (vi), (50, 3), large batches; not stated: rates and widths, what counts as absent. Our choice: "
-    "rate 0.03",
-    rule="The plateau's share is the time to a held-out error of 45% over the time to 5%. Holds if at B = 4096 its "
-    "median over 20 trials or more is below 1/4 (order-statistic limits at 1%), and holds in part if it lies between "
-    "1/4 and 1/2 (our choice; a straight line has 0.11). As the source gives no rates, the claim fails only if the "
-    "share is above 1/2 both there and at B = 1024 with rates 0.03 and 0.01. Other rates and batches are reported.",
-    revised="A part failed at a single learning rate, which we chose. To fail, it must now be above 1/2 at two "
-    "learning rates; the total error rate is 2%, not 5%. The claim held in part before and does so now.",
+    setting="(50, 3), uniform initial weights; (vi) at B = 1 and rate 0.001 and at B = 1024 and rate 0.01, as printed "
+    "for figure B.2 in appendix B.4.1; not stated: batch sizes and rates of (v) and of figure B.13, what counts as "
+    "absent. Our choice: (v) at B = 4096 and rate 0.03 and at B = 1024 and rates 0.01 and 0.03",
+    rule="The plateau's share is the time to a held-out error of 45% over the time to 5%. At a batch size and rate "
+    "there is none if its median over 20 trials or more is below 1/4, and there is one if the median is above 1/2 (our "
+    "choice; a straight line has 0.11); shares between are open. Order-statistic limits, 2% over the five cells. The "
+    "claim holds, or fails, if it does in every cell, and holds in part if it holds in some and fails in others. "
+    "Other rates and batches are reported.",
+    revised="A part failed at a single learning rate, which we chose. To fail, it then had to be above 1/2 at two "
+    "learning rates; the total error rate is 2%, not 5%. The claim held in part before and after that. The rule said "
+    "that the source gives no rates, although it prints those of (vi), and judged both networks at B = 4096 and rate "
+    "0.03. It also called a share between 1/4 and 1/2 in part, so that the claim held in part though no part held. "
+    "(vi) is now judged at the printed batch sizes and rates, and shares between decide nothing. We knew the shares: "
+    "0.62 and 0.37 at the printed rates. The claim held in part, and is now undecided, on fresh seeds too.",
 )
 def no_plateau(tables: Tables) -> Verdict:
-    elsewhere = [*((width, 1024, rate) for rate in (RATE, 0.01) for width in (100, 1000)), (1000, 1, 0.001)]
-    others = {
-        f"width {width}, B = {batch}, rate {rate:g}": _cell(tables, "z^k", width, batch, rate)["plateau"].median()
-        for width, batch, rate in elsewhere
+    cells = {
+        (f"({name}), B = {batch}", rate): {"": _absent(tables, width, batch, rate)}
+        for name, width, batch, rate in JUDGED
     }
-    listed = ", ".join(f"{name}: {share:.2f}" for name, share in others.items())
-    parts, level = {}, LEVEL / 2
-    for name, width in (("(v)", 100), ("(vi)", 1000)):
-        cell = _cell(tables, "z^k", width, LARGEST, RATE)
-        share = by_middle("the share of the plateau", cell["plateau"], below=CONTINUOUS, level=level)
-        rates = [_cell(tables, "z^k", width, 1024, rate)["plateau"] for rate in (RATE, 0.01)]
-        least = min(median_interval(own.to_numpy(float), 1 - 2 * level)[0] for own in rates)
-        low, high = share.numbers["interval"]
-        halfway = float(cell["halfway"].median())
-        share = share.but(because=f"error halfway {halfway:.2f}", error_halfway=halfway, elsewhere=others)
-        if low >= CONTINUOUS and high <= PLATEAU:
-            share = share.but(IN_PART, needs=f"a share below {PLATEAU:g}")
-        elif min(low, least) <= PLATEAU and share.verdict == FAILS:
-            share = share.but(UNDECIDED, needs="a share above 1/2 at every rate, or more trials")
-        parts[name] = share
-    return combine(parts).but(because=f"medians elsewhere: {listed}")
+    elsewhere = [*((1000, batch, RATE) for batch in (1024, LARGEST)), (100, 1024, 0.003)]
+    shares = (_cell(tables, "z^k", *cell)["plateau"].median() for cell in elsewhere)
+    others = ", ".join(
+        f"width {width}, B = {batch}, rate {rate:g}: {share:.2f}"
+        for (width, batch, rate), share in zip(elsewhere, shares, strict=True)
+    )
+    return by_rates(cells).but(because=f"medians elsewhere: {others}")
+
+
+def _absent(tables: Tables, width: int, batch: int, rate: float) -> Verdict:
+    """Decide whether one cell of z^k networks has no plateau."""
+    cell = _cell(tables, "z^k", width, batch, rate)
+    share = by_middle("the share of the plateau", cell["plateau"], below=CONTINUOUS, level=LEVEL / len(JUDGED))
+    halfway = float(cell["halfway"].median())
+    share = share.but(because=f"error halfway {halfway:.2f}", error_halfway=halfway)
+    if share.verdict == FAILS and share.numbers["interval"][0] <= PLATEAU:
+        return share.but(UNDECIDED, needs=f"a share that is not between {CONTINUOUS:g} and {PLATEAU:g}")
+    return share
 
 
 @claim(

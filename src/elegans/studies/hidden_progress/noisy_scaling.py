@@ -78,33 +78,32 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="The bound is asymptotic and its constants are free, so its trend is judged, on the steps to 99% accuracy "
     "with a quarter of the labels flipped, B = 32, networks (ii) and (xv), n = 10 to 60, k = 2, 3, 4, and 50 trials "
     "per point or more. In each network the exponent of n in the median grows at each step of k, and is below 1.5 k "
-    'at each k (our choice for "nearly"). Over all k, a power of n has the smaller squared error of log medians '
-    "than an exponential in n, by the mean logarithm of their ratio. A part fails if its opposite holds. Bootstrap of "
-    "the medians, Holm at 1% over all parts in each direction.",
+    'at each k (our choice for "nearly"); and at each k a power of n has the smaller squared error of log medians '
+    "than an exponential in n. A part fails if its opposite holds. Bootstrap of the medians, Holm at 1% over all parts "
+    "in each direction.",
     revised="Exponents below half of k, at small sizes, counted as failures to be near the limit, although the "
     "statement is asymptotic. After a change they decided nothing, so no feasible size could decide the claim. The "
     "rule now judges the trends in n and in k that n^Omega(k) names, and bounds the exponent only from above. We "
     "changed it after seeing tables in which an exponential fits one of six lines better, (ii) at k = 4, so it is "
-    "judged on other seeds. The claim was undecided, and now holds.",
+    "judged on other seeds. The claim was undecided, and then held. That rule compared powers and exponentials by "
+    "their mean over all k, which hides one k behind the others. The source speaks of every k, so each is now judged. "
+    "The claim held, and now holds in part, on fresh seeds too: at (ii), k = 4 an exponential fits better.",
 )
 def near_search(tables: Tables) -> Verdict:
     against: dict[str, tuple[float, float]] = {}
     exponents: dict[str, Any] = {}
-    curved: dict[str, float] = {}
     generator = np.random.default_rng(0)
     for name in NETWORKS:
-        slopes, ratios = {}, []
+        slopes = {}
         for k in DEGREES:
             medians = _medians(tables, name, k, generator)
             sizes = np.array(SIZES, float)
             slopes[k] = np.polyfit(np.log(sizes), medians, 1)[0]
             power, exponential = (np.polyfit(x, medians, 1, full=True)[1] for x in (np.log(sizes), sizes))
-            ratios.append(np.log(power / exponential))
-            curved[f"({name}), k = {k}"] = float(np.mean(ratios[-1] > 0))
+            against[f"({name}), k = {k}: a power of n"] = _both(np.log(exponential / power))
             against[f"({name}), k = {k}: below {MOST:g} k"] = _both(MOST * k - slopes[k])
         for low, high in pairwise(DEGREES):
             against[f"({name}), k = {low} to {high}: grows"] = _both(slopes[high] - slopes[low])
-        against[f"({name}): a power of n"] = _both(-np.mean(ratios, axis=0))
         exponents |= {f"({name}), k = {k}": _stated(own) for k, own in slopes.items()}
     yes, no = (dict(zip(against, holm([pair[side] for pair in against.values()]), strict=True)) for side in (0, 1))
     level, parts = LEVEL / 2, {}
@@ -113,9 +112,7 @@ def near_search(tables: Tables) -> Verdict:
         because = f"p = {yes[name]:.2g}, of the opposite {no[name]:.2g}"
         parts[name] = decided(yes[name] <= level, no[name] <= level, because, numbers, 0.0, "more trials, or larger n")
     listed = ", ".join(f"{name}: {own[0]:.3g}" for name, own in exponents.items())
-    bent = ", ".join(name for name, share in curved.items() if share > 1 - level) or "none"
-    because = f"exponents {listed}; an exponential fits better alone at: {bent}"
-    return combine(parts, LEVEL).but(because=because, exponents=exponents, resamples_with_better_exponential=curved)
+    return combine(parts, LEVEL).but(because=f"exponents {listed}", exponents=exponents)
 
 
 def _medians(tables: Tables, name: str, k: int, generator: np.random.Generator) -> np.ndarray:
