@@ -9,7 +9,6 @@ import pytest
 from elegans.experiments.claims import InsufficientData
 from elegans.studies.pareto_frontiers import (
     coarse_optimum as optimum,
-    decay_prunes as pruning,
     double_descent as descent,
     few_examples as few,
     frontier_zoom as zoom,
@@ -536,44 +535,6 @@ def test_cells_of_few_trials_decide_nothing(rule):
     for made in ({}, examples(trials=39)):
         with pytest.raises(InsufficientData):
             rule(made)
-
-
-def pruned(without, with_decay, first=0.06, networks=20):
-    """Return networks, solved at step 1000 with weight decay alone, with the share at the start and at the end."""
-    cell = {"task.n": 50, "model.width": 1000, "regime.size": 1000}
-    rows = [
-        cell
-        | {
-            "training.weight_decay": decay,
-            "solved_at": 1000 if decay else np.nan,
-            "seed": seed,
-            "step": step,
-            "share": share * (1 - 0.001 * seed),
-        }
-        for decay, last in zip(pruning.DECAYS, (without, with_decay), strict=True)
-        for seed in range(networks)
-        for step, share in ((0, first), (1000 + pruning.LATER, last))
-    ]
-    return {"table": pd.DataFrame(rows)}
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (pruned(0.5, 0.99), "holds"),
-        (pruned(0.99, 0.99), "holds in part"),
-        (pruned(0.99, 0.5, first=0.3), "fails"),
-        (pruned(0.5, 0.909), "undecided"),
-    ],
-)
-def test_weight_decay_prunes_if_the_support_has_nearly_all_weight_with_it_alone(made, expected):
-    assert pruning.prunes(made).verdict == expected
-
-
-def test_few_pruned_networks_decide_nothing():
-    for made in ({}, pruned(0.5, 0.99, networks=11)):
-        with pytest.raises(InsufficientData):
-            pruning.prunes(made)
 
 
 def neighbours(time, trials=10, n=200):

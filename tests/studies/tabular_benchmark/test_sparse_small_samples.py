@@ -1,14 +1,13 @@
-"""Sparse initialisation on small samples: the coverage of pairs, pairs of trials, the rule."""
+"""Sparse initialisation on small samples: the coverage of pairs, and pairs of trials."""
 
 from itertools import combinations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from elegans import theory
-from elegans.experiments import InsufficientData, run_experiment
-from elegans.studies.tabular_benchmark.sparse_small_samples import SIZES, analyse, helps, pairs
+from elegans.experiments import run_experiment
+from elegans.studies.tabular_benchmark.sparse_small_samples import SIZES, analyse, pairs
 from elegans.tabular.datasets import load_table
 
 
@@ -35,44 +34,6 @@ def test_pairs_differ_in_the_initialisation_only():
     first, second = (cell for cell, _ in pairs(2, ("noisy-parity",), (100,), (16,)).parts)
     assert first.model.init != second.model.init
     assert first.replace("model.init", second.model.init) == second
-
-
-def rows(differences, seeds=8, tables=9, spread=0.05):
-    random = np.random.default_rng(0)
-    cells = [
-        {"table": f"t{name}", "rows": size, "width": 256, "seed": seed, "difference": mean + spread * random.normal()}
-        for size, mean in differences.items()
-        for name in range(tables)
-        for seed in range(seeds)
-    ]
-    return {"table": pd.DataFrame(cells)}
-
-
-@pytest.mark.parametrize(
-    ("differences", "verdict"),
-    [
-        ({100: -1, 500: -1, 4000: 0}, "holds"),
-        ({100: 1, 500: 1, 4000: -1}, "fails"),
-        ({100: 0, 500: -0.1, 4000: 0}, "holds in part"),
-        ({100: 0, 500: 0, 4000: -1}, "fails"),
-        ({100: -1, 500: -1, 4000: -1}, "holds in part"),
-        ({100: -1, 500: 1, 4000: 0}, "holds in part"),
-    ],
-)
-def test_each_sample_size_is_decided_by_its_interval(differences, verdict):
-    assert helps(rows(differences)).verdict == verdict
-
-
-def test_a_difference_within_its_noise_is_undecided():
-    assert helps(rows({100: 0.0, 500: 0.0, 4000: 0.0}, spread=5)).verdict == "undecided"
-
-
-@pytest.mark.parametrize("change", [{"seeds": 7}, {"tables": 7}])
-def test_few_tables_or_seeds_decide_nothing(change):
-    with pytest.raises(InsufficientData):
-        helps(rows({100: -1, 4000: 0}, **change))
-    with pytest.raises(InsufficientData):
-        helps(rows({100: -1, 500: -1}))
 
 
 def test_the_smoke_scale_has_a_pair_for_each_table_and_seed(tmp_path):
