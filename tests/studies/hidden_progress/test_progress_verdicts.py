@@ -568,6 +568,7 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
         (scaling.has_elbow, {"elbow": -1.0}, "fails"),
         (scaling.has_elbow, {}, "undecided"),
         (scaling.compromise, {}, "holds"),
+        (scaling.compromise, {"larger": -5.0}, "undecided"),  # fewer steps, but more examples
         (scaling.compromise, {"scatter": 0.1}, "undecided"),
         (scaling.compromise, {"scatter": -0.1}, "holds in part"),
         (scaling.compromise, {"larger": -20.0}, "holds in part"),

@@ -55,7 +55,7 @@ def recovery(kind, cells, exponent, spread=0.02, seed=0):
     return pd.DataFrame(rows, columns=["kind", "n", "k", "s", "replicate", "sample", "width"])
 
 
-@pytest.mark.parametrize("shift, expected", [(0, "holds"), (0.2, "holds"), (0.6, "fails"), (-0.8, "fails")])
+@pytest.mark.parametrize("shift, expected", [(0, "holds"), (0.2, "undecided"), (0.6, "fails"), (-0.8, "fails")])
 def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
     cells = [(80, 2, s) for s in (9, 17, 33, 65)] + [(40, 4, s) for s in (17, 25)]
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery(
@@ -99,7 +99,10 @@ def test_the_sample_in_n_is_decided_with_and_without_truncation(with_truncation,
         verdict("theorem-4-n-squared-and-truncation", table=cells(*rows).assign(learned=0))
 
 
-@pytest.mark.parametrize("learned, expected", [((70, 91, 99, 100), "holds"), ((40, 91, 99, 100), "holds in part")])
+@pytest.mark.parametrize(
+    "learned, expected",
+    [((70, 91, 99, 100), "holds"), ((60, 91, 99, 100), "undecided"), ((30, 91, 99, 100), "holds in part")],
+)
 def test_luck_compares_successes_with_exact_probabilities(learned, expected):
     chances = (0.717, 0.9, 0.99, 1.0)
     rows = [

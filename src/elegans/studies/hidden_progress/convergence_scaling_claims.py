@@ -154,22 +154,26 @@ def has_elbow(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/batch-32-compromise",
-    statement="With batches smaller than 32, times scatter more; with larger batches, convergence takes more examples.",
+    statement="With batches smaller than 32, times scatter more; with larger batches, networks converge more slowly.",
     source="appendix B.4.1, details for figure B.6",
-    setting=f"{SETTING}; not stated: other batch sizes. The source says slower, and plots steps: in steps "
-    "no network is slower with 512 than with 32, and two are faster. Our choice: (30, 3)",
+    setting=f"{SETTING}; not stated: other batch sizes, and whether slower means more steps, which the "
+    "source plots, or more examples. Our choice: (30, 3)",
     rule="Two statements, each judged on seven networks. (a) The quartiles of log t are further apart with batches of "
     "4 or 8 than of 32: a network scatters more if it does with one of them, and no more if with neither the distance "
     "is 1.25 times as large (our choice). Unsolved trials count as infinite, and a batch size that solves under a "
-    "quarter is left out. (b) Batches of 512 take more examples than batches of 32. Each holds if it is true of at "
-    "least half of the networks, and fails if over half scatter no more, or take fewer examples. The claim holds in "
-    "part if one holds and the other fails. Bootstrap intervals at 2% over all networks and both statements; steps are "
-    "reported.",
+    "quarter is left out. (b) A network is slower with batches of 512 than of 32 if it takes more steps, and so "
+    "more examples too, and not slower if it takes fewer examples; between, it depends on what is counted, and the "
+    "network is open. Each statement holds if it is true of at least half of the networks, and fails if it is untrue "
+    "of over half. The claim holds in part if one holds and the other fails. Bootstrap intervals at 2% over all "
+    "networks and both statements.",
     revised="The claim failed because the rule measured 'slower' only in steps, and no network was slower in steps. "
     "The statement also had words that are not in the source ('at these learning rates'). The new rule judged the "
     "same tables. Later the error rate of 5% became 2% in total, with the same verdict, undecided. That rule counted "
     "(i) and (ii) as closer at B = 4, where hardly a trial is solved, and had no bound for equal scatter. Now B = 8 "
-    "counts too, unsolved quartiles decide nothing, and there is a bound. On new seeds the claim holds.",
+    "counts too, unsolved quartiles decide nothing, and there is a bound. On new seeds the claim held. But "
+    "batches 16 times as large take more examples unless they take a sixteenth of the steps, and the source's times "
+    "are in steps. A network that takes more examples in fewer or as many steps is now open: all seven are, and the "
+    "claim is undecided.",
 )
 def compromise(tables: Tables) -> Verdict:
     networks: dict[str, Any] = {}
@@ -184,15 +188,15 @@ def compromise(tables: Tables) -> Verdict:
             "quartile_ratio": {batch: float(_spread(own)) for batch, own in times.items()},
             "steps_at_32_over_512": [ratio, low, high],
             "scatter_more": _more_scatter([times[batch] for batch in (4, 8)], times[32], level),
-            "slower": [bool(high < 512 / 32), bool(low > 512 / 32)],
+            "slower": [bool(high < 1), bool(low > 512 / 32)],
         }
     parts = {}
-    for part, title in {"scatter_more": "more scatter at B = 4 or 8", "slower": "more examples at 512"}.items():
+    for part, title in {"scatter_more": "more scatter at B = 4 or 8", "slower": "slower at 512"}.items():
         yes, no = ([name for name in networks if networks[name][part][side]] for side in (0, 1))
         because = f"({'), ('.join(yes) or 'none'}); not so ({'), ('.join(no) or 'none'})"
         few = 2 * len(no) > len(networks)
         parts[title] = decided(
-            2 * len(yes) >= len(networks), few, because, {}, LEVEL / 2, "more trials of each network"
+            2 * len(yes) >= len(networks), few, because, {}, LEVEL / 2, "more trials; whether slower is in steps"
         )
     return combine(parts).but(**networks)
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, Option, Scale, Tables, Verdict, claim, one_table, parts
+from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, combine, decided, higher
 from elegans.plots.style import figure_legend, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import BARS, dots, setting_of, success_and_time, time_dots, timed_cells
@@ -37,6 +38,8 @@ FEW, MANY = 10_000, 100_000
 TRIALS = 40
 DIP_SIZES, DIP_WIDTHS = (3 * FEW, 3 * MANY), (100, 300)
 """The sample sizes and widths at which the drops of success at (200, 3) are compared."""
+LOST_LOOKS, TIMES_LOOKS = 2, 4
+"""How often success was judged by trials that we kept, and how often times were: the looks share the error rate."""
 DIP_LEVEL = LEVEL / 4 / 2
 """The error rate of each limit: four comparisons, each judged twice."""
 SETTING = (
@@ -168,21 +171,22 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
 
 @claim(
     id="pareto/success-lost-and-regained",
-    statement="At fixed width, as the sample grows, success is reached, lost, and reached again at still larger "
-    "samples, online training included.",
+    statement="At fixed width success is not monotonic in the sample size: networks succeed, succeed more rarely as "
+    "the sample grows, and succeed again at still larger samples, online training included.",
     source="section 4.1 (4), figure 4 (4), appendix C.1 (4)",
     setting=SETTING,
-    rule="Width 100, 50 trials per cell: Fisher's tests (2% over the four) that success is rarer at 100000 examples "
-    "than at 10000, and rarer than online. Holds if both tests are significant for both initialisations; in part if "
-    "they are for one initialisation, or if success is lost and not regained. Otherwise undecided, since another row "
-    "may show it.",
+    rule="Width 100, 50 trials per cell: Fisher's tests (2% over the four and over two looks) that success is rarer at "
+    "100000 examples than at 10000, and rarer than online. Holds if both tests are significant for both "
+    "initialisations; in part if they are for one initialisation, or if success is lost and not regained. Otherwise "
+    "undecided, since another row may show it.",
     revised="The error rate was 2.5% for each of four tests; now it is 0.5% for each. The verdict is "
     "the same. With 50 trials per cell the claim held in part and, on fresh seeds, held; with 100 on new seeds it "
-    "holds.",
+    "holds. The second look had not been declared: the 2% are now shared by both, with the same verdict. The statement "
+    "said that success is lost, but the rates fall to about 70%.",
 )
 def lost_and_regained(tables: Tables) -> Verdict:
     words, numbers = [], {}
-    level = LEVEL / 2 / len(INITS)
+    level = LEVEL / 2 / len(INITS) / LOST_LOOKS
     states: dict[str, list[str]] = {"lost and regained": [], "lost only": []}
     for init in INITS:
         few, many, online = (counts(cell(tables, init, 100, size, n=100, trials=TRIALS)) for size in (FEW, MANY, None))
@@ -205,18 +209,22 @@ def lost_and_regained(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="(100, 3), dense, width 300, and (50, 3), sparse, width 30, chosen on other seeds: the ratio of the median "
     "time at 100000 examples to the median time at 10000. A setting holds if the ratio's lower bootstrap limit "
-    "exceeds 1.2, and fails if its upper limit lies below 1.2; 1% each.",
+    "exceeds 1.2 (our choice), and fails if its upper limit lies below 1; 1% each over four looks.",
     revised="The limits had an error rate of 2.5% each; at 1% the claim still held. On new seeds it was undecided: "
     "the second ratio was 1.43 (lower limit 1.25), and then 1.33 (lower limit 1), since success was checked every 250 "
-    "steps, a quarter of these times. With checks every 25 steps and 400 trials, on new seeds again, it holds.",
+    "steps, a quarter of these times. With checks every 25 steps and 400 trials, on new seeds again, it holds. These "
+    "four looks had not been declared: each now has a quarter of the error rate. A ratio between 1 and 1.2 failed, "
+    "though times rise; it now decides nothing. The verdict is the same.",
 )
 def times_worsen(tables: Tables) -> Verdict:
     parts = {}
     for name, init, width, n in (("(100, 3), dense", "dense", 300, 100), ("(50, 3), sparse", "sparse:2", 30, 50)):
         few, many = (times(cell(tables, init, width, size, n=n, trials=TRIALS)) for size in (FEW, MANY))
-        ratio, low, high = ratio_of_medians(many, few, HALF_LEVEL)
+        ratio, low, high = ratio_of_medians(many, few, HALF_LEVEL / TIMES_LOOKS)
         what = f"the median time at {MANY} examples by that at {FEW}, width {width},"
-        parts[name] = by_interval(what, ratio, (low, high), above=1.2, error_rate=HALF_LEVEL)
+        part = by_interval(what, ratio, (low, high), above=1.2, error_rate=HALF_LEVEL)
+        between = part.verdict == FAILS and high >= 1
+        parts[name] = part.but(UNDECIDED, needs="a ratio that is not between 1 and 1.2") if between else part
     return combine(parts)
 
 

@@ -63,13 +63,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     "learn from fewer examples with the logistic loss too, and with non-zeros of 0.3 and 3. With the square loss "
     "networks of width 1000 diverge at the published learning rate of 0.1, and learn at 0.03",
     rule="Widths 10, 100, 1000, printed sizes 600 to 10000, 50 trials per cell (at least 30). Per initialisation, "
-    "three conditions: the smallest size that half of the trials solve never rises with width (beyond draws of the "
-    "rates); its ratio between widths 10 and 1000 is at least 1.5, with a limit above 1; and at 1000 examples (a size "
+    "three conditions: the smallest size that half of the trials solve rises with width in under 0.5% of draws of the "
+    "rates; its ratio between widths 10 and 1000 is at least 1.5, with a limit above 1; and at 1000 examples (a size "
     "chosen on other seeds) width 1000 succeeds more often (Fisher). Fails if the ratio's upper limit is below 1.1, "
     "or if the size rises with width in nearly all draws. 1% per initialisation, half of it for each comparison that "
     "may refute. Decided at (50, 3) only.",
     revised="The error rate was 2.5% per initialisation and comparison; now the rates are 1% and 0.5%. The verdict is "
-    "the same.",
+    "the same. The claim could hold though the size rose with width in nearly all draws; now it may rise in 0.5% of "
+    "them. It rises in none, and the verdict is the same.",
 )
 def width_replaces_data(tables: Tables) -> Verdict:
     return combine({init: _frontier(tables, init, HALF_LEVEL) for init in INITS})
@@ -90,7 +91,7 @@ def _frontier(tables: Tables, init: str, level: float) -> Verdict:
         f"half solved from {', '.join(f'{edge:g} ({name})' for name, edge in known.items())} examples; at 1000 "
         f"examples width 1000 solves {wide[0]} and width 10 {narrow[0]} of {wide[1]} (p = {p:.2g})"
     )
-    yes = rises < 1 - level / 2 and bool(edges[0] / edges[-1] >= 1.5) and low > 1 and p <= level / 2
+    yes = rises <= level / 2 and bool(edges[0] / edges[-1] >= 1.5) and low > 1 and p <= level / 2
     no = high < 1.1 or rises >= 1 - level / 2
     return decided(yes, no, because, numbers, level, "more trials, or a finer grid of sizes")
 

@@ -192,12 +192,14 @@ def _fallen(rates: np.ndarray) -> Any:
     source="appendix C.1 (2)",
     setting=SETTING + "; which columns",
     rule="Holds if in some column the success rate is below 20% at one width and above 80% at another (our choice: "
-    "exact one-sided limits, 1% over all columns for each). Fails if the columns of (50, 3) and (100, 3) up to width "
-    "100000 are tried and none spans 40% to 60% as measured; else undecided.",
+    "exact one-sided limits, 1% over all columns, widths and two looks for each). Fails if the columns of (50, 3) and "
+    "(100, 3) up to width 100000 are tried and none spans 40% to 60% as measured; else undecided.",
     revised="The rule required 0 of 50 solved trials at one width and 50 of 50 at another. A column with true rates "
     "of 1% and 99% fails this in most runs. We chose the thresholds of 20% and 80% when we knew a run of (50, 3) "
     "whose widest column went from 2% to 96%; they leave that run undecided. A run on new seeds (0% to 96%) was also "
-    "undecided; 100 further trials at both ends of this column are the second look.",
+    "undecided; 100 further trials at both ends of this column are the second look. The 1% were shared by the columns "
+    "and looks, but not by the widths of a column, any of which may be at either end; now they are, with the same "
+    "verdict.",
 )
 def none_to_all(tables: Tables) -> Verdict:
     cells = published(tables)
@@ -207,7 +209,7 @@ def none_to_all(tables: Tables) -> Verdict:
     level, spans = LEVEL / 2 / LOOKS / len(rates), []
     for _, column in cells.groupby(COLUMN):
         counts = zip(column["solved"], column["trials"], strict=True)
-        limits = [share_limits(int(solved), int(trials), level) for solved, trials in counts]
+        limits = [share_limits(int(solved), int(trials), level / len(column)) for solved, trials in counts]
         spans.append(min(high for _, high in limits) < 0.2 and max(low for low, _ in limits) > 0.8)
     because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at {at}; "
     because += f"{sum(spans)} go from below 20% to above 80%"
