@@ -168,6 +168,14 @@ def test_a_claim_that_is_unknown_is_answered_with_the_nearest(elegans):
     )
 
 
+def test_claims_that_no_trial_decides_are_computed_and_not_as_published(elegans):
+    for experiment, computed in (("selection-lemmas", True), ("training-curves", False)):
+        lines = elegans("claims", experiment)[1].splitlines()
+        assert any(line.startswith("(computed): ") for line in lines) == computed
+        assert any(" (computed): " in line for line in lines) == computed
+        assert any(" (paper): " in line for line in lines) != computed
+
+
 def test_part_is_explained_where_it_is_listed(elegans):
     legend = "(part): the run covers a part of the published setting, which `elegans claims ID` names"
     for experiment in ("success-frontier", "character-condition"):

@@ -92,7 +92,12 @@ class Evidence:
 
     @property
     def extent(self) -> str:
-        """The scale in a word: ``part`` instead of ``paper`` if that leaves out a part of the published setting."""
+        """The scale in a word: ``part`` instead of ``paper`` if that leaves out a part of the published setting.
+
+        ``computed`` if the run has no trials: then sizes are ours, and nothing published was run.
+        """
+        if not self.content["record"]["trials"]:
+            return "computed"
         return "part" if self.setting.startswith("part of") else self.scale
 
     @property

@@ -90,8 +90,11 @@ def claims(
         raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
     listed = _list([entry for entry in chosen if study in (None, entry.study)], verdict)
     total = Counter(word for _, word in listed)
-    if any(decision[0].extent == "part" for entry, _ in listed if (decision := verdict_of(entry.id))):
+    extents = {decision[0].extent for entry, _ in listed if (decision := verdict_of(entry.id))}
+    if "part" in extents:
         say("(part): the run covers a part of the published setting, which `elegans claims ID` names")
+    if "computed" in extents:
+        say("(computed): decided by exact or numerical computation, without training")
     say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
     entries = [entry for entry, _ in listed]
     expected = expected_errors(entries)

@@ -142,7 +142,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: lines((10, 14, 20), (2,), trials, steps=5000), trials=5),
         "laptop": Scale(lambda trials: lines(SIZES[:5], (2, 3), trials), trials=25),
-        "paper": Scale(lambda trials: lines(SIZES, DEGREES, trials, steps=400_000), trials=50),
+        "paper": Scale(
+            lambda trials: lines(SIZES, DEGREES, trials, steps=400_000),
+            trials=50,
+            part="the source has no experiment: laboratory sizes",
+        ),
     },
     analyse=analyse,
     labels=labels,

@@ -213,7 +213,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: batches([(9, 2), (15, 2)], trials), trials=20),
         "laptop": Scale(lambda trials: batches([(15, 2), (31, 2), (15, 4)], trials), trials=100),
-        "paper": Scale(lambda trials: batches([*PARITIES], trials), trials=100),
+        "paper": Scale(
+            lambda trials: batches([*PARITIES], trials),
+            trials=100,
+            part="the source has no experiment: laboratory sizes",
+        ),
     },
     analyse=analyse,
     plot=plot,

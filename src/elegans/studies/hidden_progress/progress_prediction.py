@@ -197,7 +197,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: networks(15, 3, trials, 4000), trials=20),
         "laptop": Scale(lambda trials: networks(30, 3, trials, 20_000), trials=1000),
-        "paper": Scale(lambda trials: networks(50, 3, trials, 100_000), trials=1000),
+        "paper": Scale(
+            lambda trials: networks(50, 3, trials, 100_000),
+            trials=1000,
+            part="the source gives no setting: laboratory sizes",
+        ),
     },
     analyse=analyse,
     plot=plot,

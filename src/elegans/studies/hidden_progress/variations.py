@@ -207,7 +207,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", (0.1,), trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", (0.1, 0.01), trials), trials=10),
-        "paper": Scale(lambda trials: sweep("paper", RATES, trials), trials=50),
+        "paper": Scale(
+            lambda trials: sweep("paper", RATES, trials),
+            trials=50,
+            part="the source gives no setting: laboratory sizes",
+        ),
     },
     analyse=analyse,
     labels=labels,

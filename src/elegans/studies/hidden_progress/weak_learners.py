@@ -131,7 +131,11 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: networks(10, trials, steps=5000), trials=3),
         "laptop": Scale(lambda trials: networks(SIGNS, trials), trials=10),
-        "paper": Scale(lambda trials: networks(SIGNS, trials), trials=NETWORKS // 2),
+        "paper": Scale(
+            lambda trials: networks(SIGNS, trials),
+            trials=NETWORKS // 2,
+            part="the source has no experiment: laboratory sizes",
+        ),
     },
     analyse=analyse,
     plot=plot,

@@ -166,7 +166,9 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: cells(10, (0.1,), trials, steps=5000), trials=3),
         "laptop": Scale(lambda trials: cells(20, (0.1, 1.0), trials, steps=20_000), trials=10),
-        "paper": Scale(lambda trials: cells(20, RATES, trials), trials=TRIALS),
+        "paper": Scale(
+            lambda trials: cells(20, RATES, trials), trials=TRIALS, part="the source gives no setting: laboratory sizes"
+        ),
     },
     analyse=analyse,
     plot=plot,
