@@ -4,7 +4,7 @@ import numpy as np
 
 from elegans.analysis import variance_components
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, table
 from elegans.studies.hidden_progress.rules import by_bounds
 
@@ -93,13 +93,15 @@ def heavy_tail(tables: Tables) -> Verdict:
     setting="B = 128, rate 0.01; not stated: network, (n, k), numbers of initial values and of streams. Our choice: "
     "(30, 3)",
     rule="The share of the variance of log t that lies between initial weights, for (i), (ii), (iv), (xiv) and (xv), "
-    "from 40 initial weights with 10 streams each, 400 for (iv). Holds if it is above 1/2 for all networks, fails if "
-    "it is below 1/4 (our choice), and holds in part if it is above 1/2 for some. F limits at 2% over the networks.",
+    "from 40 initial weights with 10 streams each, 400 for (iv). A network holds if it is above 1/2 and fails if it "
+    "is below 1/4 (our choice). The claim holds, or fails, if all networks do, and holds in part if some hold and "
+    "others fail. F limits at 2% over the networks.",
     revised="A run with 40 initial values of each network left (iv) undecided, between 0.30 and 0.60. Now (iv) has "
     "400 others, with the same limit. It stays undecided, at one half, but no longer leaves the whole claim "
     "undecided: the verdict is in part if some networks hold, as this text said from the start. A share must now be "
     "below 1/4 to fail; before, 1/2 was the limit of both verdicts. The total error rate is 2%, not 5%. The statement "
-    "said 'far more', which the source does not. The claim held in part before and does so now.",
+    "said 'far more', which the source does not. The claim held in part before and after that. It held in part "
+    "though no network failed; a network that is open now leaves the claim undecided: (iv), between 0.47 and 0.58.",
 )
 def initial_weights(tables: Tables) -> Verdict:
     needs = f"40 initial values with 10 streams each of ({'), ('.join(MEASURED)}), batches of 128, rate 0.01"
@@ -119,11 +121,7 @@ def initial_weights(tables: Tables) -> Verdict:
         parts[f"({name})"] = by_interval(what, share, (low, high), above=INITIAL, error_rate=level)
         if parts[f"({name})"].verdict == FAILS and high > WITHIN:
             parts[f"({name})"] = parts[f"({name})"].but(UNDECIDED, needs="more initial values")
-    whole = combine(parts)
-    holding = [name for name, part in parts.items() if part.verdict == HOLDS]
-    if 0 < len(holding) < len(parts):
-        return whole.but(IN_PART, needs=f"holds for {', '.join(holding)}")
-    return whole
+    return combine(parts)
 
 
 def _samples(tables: Tables) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import at_least, by_share, combine, share_limits, table
+from elegans.experiments.claims import FAILS, UNDECIDED
+from elegans.experiments.rules import at_least, by_share, combine, table
 from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, figure_legend, name_of, panels, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate, TrainErrorRate
@@ -155,10 +155,11 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     setting="success is an error of at most 10%; not stated: what perfect means, and when it is measured",
     rule="(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, which train on to 100000 "
     "steps. Of those that succeed, we count the share without an error on 10000 test examples at the end. A cell "
-    "holds if the share's lower limit (exact, 1% per cell) exceeds 90%, holds in part if it exceeds 50%, fails if the "
-    "upper one lies below 50%, else is undecided.",
+    "holds if the share's lower limit (exact, 1% per cell) exceeds 90%, and fails if the upper one lies below 50% (our "
+    "choice), else is undecided.",
     revised="The error rate was 5% per cell, and a cell that neither held nor failed held in part, without a limit "
-    "above 50%. The verdict is the same.",
+    "above 50%. The verdict was the same. A share above 50% held in part, although whether nearly all networks are "
+    "perfect was open; it now decides nothing. The claim held in part, and is now undecided, on fresh seeds too.",
 )
 def perfect(tables: Tables) -> Verdict:
     parts = {}
@@ -174,12 +175,8 @@ def _perfect(errors: pd.Series) -> Verdict:
     without = int((errors == 0).sum())
     what = f"networks without a test error at the end (median error {errors.median():.2g}, largest {errors.max():.2g})"
     verdict = by_share(what, without, len(errors), above=0.9, level=HALF_LEVEL)
-    low, high = share_limits(without, len(errors), HALF_LEVEL)
-    if verdict.verdict == HOLDS or high < 0.5:
-        return verdict
-    if low > 0.5:
-        return verdict.but(IN_PART, needs="most networks; whether nearly all is open")
-    return verdict.but(UNDECIDED, needs="more networks")
+    between = verdict.verdict == FAILS and verdict.numbers["limits"][1] >= 0.5
+    return verdict.but(UNDECIDED, needs="a share that is not between a half and 90%") if between else verdict
 
 
 EXPERIMENT = Experiment(
