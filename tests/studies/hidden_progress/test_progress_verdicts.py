@@ -762,6 +762,17 @@ def test_variations_are_solved_or_not(given, expected):
     assert verdict(variations.scale_tolerant, variants(**given)) == expected
     assert verdict(variations.wider_train, variants(**given)) == expected
     assert verdict(variations.scale_tolerant, variants(slow=8.0)) == "fails"
+    assert verdict(variations.scale_tolerant, variants(slow=5.0)) == "undecided"
+
+
+def test_one_unsolved_trial_does_not_make_a_slower_learning_rate_the_best():
+    """At twice the scale a single rate solves all 50 trials, ten times as slowly as the others solve 49."""
+    rows = variants()["times"].reset_index(drop=True)
+    twice, slow = rows["variation"] == "2", rows["training.learning_rate"] == variations.RATES[-1]
+    first = rows.groupby(["network", "variation", "training.learning_rate"]).cumcount() == 0
+    rows.loc[twice & slow, "solved_at"] *= 10
+    rows.loc[twice & ~slow & first, "solved_at"] = np.nan
+    assert verdict(variations.scale_tolerant, {"times": rows}) == "holds"
 
 
 def test_scaled_weights_are_those_of_the_default_times_the_factor():

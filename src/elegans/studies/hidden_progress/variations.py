@@ -36,6 +36,8 @@ OSCILLATING: dict[str, Callable[..., Activation]] = {
 RATES = (1.0, 0.1, 0.01, 0.001)
 PAIRS = (("0.5", "1"), ("2", "1"), ("0.5", "2"))
 """The factors whose times are compared."""
+ALIKE, APART = 4.0, 6.0
+"""The ratios of two times up to which they are alike, and from which they are not (our choice)."""
 KEYS = ("network", "variation", "task.n", "training.learning_rate")
 
 
@@ -94,9 +96,9 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the median time at each variation's best learning rate, one curve per network."""
+    """Draw the median time at each variation's fastest learning rate, one curve per network."""
     figure, drawn = panels(1, 2, height=3.8, width=7.0, sharey=True)
-    best = tables["table"].sort_values(["rate", "median_steps"], ascending=[False, True])
+    best = tables["table"].sort_values("median_steps")
     best = best.groupby(["network", "variation"], sort=False).head(1)
     wide = best["variation"].str.startswith("width")
     titles = ("Scale of the initial weights", "Width of oscillating networks")
@@ -120,8 +122,8 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Halving the initial weights costs little; quadrupling them slows some networks a hundredfold",
-        f"({best['task.n'].iloc[0]}, 3) parity, 32 examples per step, at the best learning rate; {trials_of(best)} per "
-        "point; intervals: 95% bootstrap",
+        f"({best['task.n'].iloc[0]}, 3) parity, 32 examples per step, at the fastest learning rate; "
+        f"{trials_of(best)} per point; intervals: 95% bootstrap",
     )
     return figure
 
@@ -140,21 +142,29 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="appendix B.4.1",
     setting="uniform on [-c, c]; not stated: values of c. Our choice: (20, 3), 1/4 to 4 times 1/sqrt(fan-in), and "
     "Glorot's scale",
-    rule="For each of five networks, at its best of four learning rates, with 50 trials: over a fifth are solved at "
-    "every scale, and the medians at half, once and twice the scale are within a factor of 4 (our choice). Exact "
-    "limits and bootstrap intervals, 2% in all.",
-    revised="The error rate was 5%; now the total is 2%. The verdict is the same.",
+    rule="For each of five networks, at the best of four learning rates, with 50 trials: over a fifth are solved at "
+    "every scale, and the smallest medians over the rates at half, once and twice the scale are within a factor of 4. "
+    "A network fails if under a fifth are solved at some scale, or two medians differ by a factor of over 6 (our "
+    "choices). Exact limits and bootstrap intervals, 2% in all.",
+    revised="The error rate was 5%; now the total is 2%. The verdict is the same. Medians were compared at the "
+    "learning rate that solves the most trials. So one trial of 50 made (x) eight times as slow at twice the scale and "
+    "the claim hold in part, and on fresh seeds it was undecided. They are now compared at the fastest rate, and there "
+    "is room between a factor of 4 and of 6. The claim is undecided, on fresh seeds too.",
 )
 def scale_tolerant(tables: Tables) -> Verdict:
     variations = (*map("{:g}".format, FACTORS), GLOROT)
     parts, level = {}, LEVEL / (len(NETWORKS) * (len(variations) + len(PAIRS)))
     for name in NETWORKS:
-        times = {variation: _best(tables, f"({name})", variation) for variation in variations}
-        solved = {variation: (int((sample < NEVER).sum()), len(sample)) for variation, sample in times.items()}
+        samples = {variation: _by_rate(tables, f"({name})", variation) for variation in variations}
+        best = {variation: _most_solved(own) for variation, own in samples.items()}
+        solved = {variation: (int((sample < NEVER).sum()), len(sample)) for variation, sample in best.items()}
+        times = {variation: min(own, key=np.median) for variation, own in samples.items()}
         limits = {variation: share_limits(*count, level) for variation, count in solved.items()}
         ratios = [ratio_interval(times[first], times[second], level=level) for first, second in PAIRS]
-        yes = all(low > 0.2 for low, _ in limits.values()) and all(low > 0.25 and high < 4 for _, low, high in ratios)
-        no = any(high < 0.2 for _, high in limits.values()) or any(high < 0.25 or low > 4 for _, low, high in ratios)
+        alike = all(low > 1 / ALIKE and high < ALIKE for _, low, high in ratios)
+        apart = any(high < 1 / APART or low > APART for _, low, high in ratios)
+        yes = all(low > 0.2 for low, _ in limits.values()) and alike
+        no = any(high < 0.2 for _, high in limits.values()) or apart
         middles = {factor: float(np.median(sample)) for factor, sample in times.items()}
         medians = ", ".join(f"{factor}: {middle:.4g}" for factor, middle in middles.items() if middle < NEVER)
         counts = ", ".join(f"{factor}: {hits} of {trials}" for factor, (hits, trials) in solved.items())
@@ -179,7 +189,7 @@ def wider_train(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / (2 * len(OSCILLATING))
     for words in OSCILLATING:
         for width in (10, 100):
-            times = _best(tables, words, f"width {width}")
+            times = _most_solved(_by_rate(tables, words, f"width {width}"))
             solved = int((times < NEVER).sum())
             low, high = share_limits(solved, len(times), level)
             because = f"{solved} of {len(times)} trials solved ({low:.2g} to {high:.2g})"
@@ -188,15 +198,20 @@ def wider_train(tables: Tables) -> Verdict:
     return combine(parts)
 
 
-def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
-    """Return the times at the learning rate that solves the most of 50 trials, the fastest of these if tied."""
+def _most_solved(samples: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the times at the learning rate that solves the most trials, the fastest of these if tied."""
+    return max(samples, key=lambda sample: ((sample < NEVER).mean(), -np.median(sample)))
+
+
+def _by_rate(tables: Tables, network: str, variation: str) -> list[np.ndarray]:
+    """Return the times at each learning rate."""
     needs = "50 trials per learning rate at (20, 3): the paper scale"
     rows = table(tables, "times", needs, variation=variation, task__n=20)
     rows = rows[rows["network"].str.startswith(network)]
     solved_at = rows["solved_at"].astype(float).fillna(NEVER)
     times = [solved_at[rows["training.learning_rate"] == rate].to_numpy() for rate in RATES]
     at_least(50, min(times, key=len), needs)
-    return max(times, key=lambda sample: ((sample < NEVER).mean(), -np.median(sample)))
+    return times
 
 
 EXPERIMENT = Experiment(
