@@ -66,8 +66,8 @@ def ticket_learns(tables: Tables) -> Verdict:
     "fails if in all the lower limit of fresh networks exceeds 25% or tickets solve less often. Where tickets do not "
     "learn, none is a winning ticket, and nothing is decided.",
     revised="The error rate was 5% over the strata; now it is 2%. The verdict is the same. The claim held in part "
-    "where fresh networks mostly fail and tickets do better, but tickets do not learn by the rule of another claim and our "
-    "threshold of one half (39%, at weight decay 0). Such strata now decide nothing, and the claim is undecided.",
+    "where fresh networks mostly fail and tickets do better, but tickets do not learn by the rule of another claim and "
+    "our threshold of one half (39%, at weight decay 0). Such strata now decide nothing, and the claim is undecided.",
 )
 def random_fails(tables: Tables) -> Verdict:
     strata = _strata(tables)
