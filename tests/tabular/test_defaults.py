@@ -450,7 +450,7 @@ def test_regression_is_as_good_as_a_forest_on_few_rows_and_better_on_smooth_targ
 
 
 WIDE = """
-import resource, sys
+import resource
 import numpy as np
 from elegans.tabular import SparseMLPClassifier
 
@@ -459,17 +459,16 @@ X = random.normal(size=(100_000, 50))
 y = X[:, 0] * X[:, 1] > 0
 SparseMLPClassifier(random_state=0, epochs=1).fit(X[:2000], y[:2000])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-model = SparseMLPClassifier(random_state=0, **eval(sys.argv[1])).fit(X, y)
+model = SparseMLPClassifier(random_state=0, time_limit=5).fit(X, y)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, model.n_iter_, model.networks_.rate)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "epochs"), [({"epochs": 1}, 1), ({"time_limit": 5}, None)])
-def test_a_hundred_thousand_rows_of_fifty_columns_need_little_memory_and_keep_a_time_limit(options, epochs):
-    ended = subprocess.run([sys.executable, "-c", WIDE, repr(options)], capture_output=True, text=True)
+def test_a_hundred_thousand_rows_of_fifty_columns_need_little_memory_and_keep_a_time_limit():
+    ended = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     more, trained, rate = map(float, ended.stdout.split())
     assert more * 1024 <= 400 * 2**20
-    assert trained == epochs or (epochs is None and trained < 10)
+    assert trained < 10
     assert rate < 0.3 * 2e-3

@@ -281,12 +281,13 @@ PAIRED = [  # each kind of network is once among the fast ones, with all losses,
     )
     for number, name in enumerate(MODELS)
     for loss in range(6)
+    if (loss - number - number // 3) % 2 == 0
 ]
 
 
 @pytest.mark.parametrize(("number", "loss"), PAIRED)
 def test_the_engines_agree_on_every_pair_of_a_network_a_loss_and_a_decay(number, loss):
-    """Each network meets each loss, and either of them both conventions of decay."""
+    """Each network meets three of the losses, and each loss half of the networks, with both conventions of decay."""
     case = CASES[2 * loss + (number + loss) % 2]
     assert_same_trajectory([small_trial(list(MODELS.values())[number], *case, SMALL_SIZES[(number + loss) % 3])])
 

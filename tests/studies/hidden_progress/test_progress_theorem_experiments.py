@@ -115,7 +115,7 @@ def test_three_quadratic_layers_learn_up_to_four_signs(n, k, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("k", [4, 5, 6])
+@pytest.mark.parametrize("k", [4, 6])
 def test_four_layers_learn_up_to_six_signs(k):
     """(10, 10, 1) at n = 10: all ten seeds within 15,400 steps, of which another program's ten took the longest. Here
     five others took at most 11,600. A share of 5% that takes longer would show with probability 0.4."""

@@ -74,10 +74,9 @@ def test_the_minimal_model_reaches_the_limit_of_counts_as_logits():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_transformer_learns_pairs_after_a_plateau_by_looking_at_the_token_before(seed):
+def test_a_transformer_learns_pairs_after_a_plateau_by_looking_at_the_token_before():
     outcome = el.train(
-        transformer(steps=1500, seed=seed), probes=[ChainLosses(every=100), AttentionScores(every=100)], engine="jax"
+        transformer(steps=1500, seed=3), probes=[ChainLosses(every=100), AttentionScores(every=100)], engine="jax"
     )
     losses, scores = outcome.measures["chain-losses"], outcome.measures["attention-scores"]
     phases = losses["phase"]
