@@ -12,6 +12,8 @@ from elegans.studies.feature_margins import (
     certificate_checks,
     certificates_cyclic,
     certificates_parity,
+    group_margins_claims,
+    modular_addition_claims,
     penalty_path,
 )
 from elegans.studies.feature_margins.theory.game import margin_game
@@ -135,7 +137,7 @@ def test_mod_71_reaches_the_largest_margin_if_all_six_do(ratios, expected):
     assert verdict("modular-addition", "mod-reaches-largest-margin", {"margins": ends(ratios, **ADDED)}) == expected
 
 
-@pytest.mark.parametrize("claim", ["mod-reaches-largest-margin", "mod-equal-margins", "mod-single-frequency"])
+@pytest.mark.parametrize("claim", ["mod-reaches-largest-margin", "mod-single-frequency"])
 def test_networks_of_another_p_leave_published_claims_undecided(claim):
     cell = {**ADDED, "p": 11}
     tables = {"margins": ends([1.0] * 6, **cell), "neurons": powers([1.0], **cell)}
@@ -201,14 +203,6 @@ def test_phases_and_amplitudes_are_decided_by_the_worst_neuron(defect, expected)
     assert verdict("modular-addition", "mod-phases-and-amplitudes", {"summary": summary}) == expected
 
 
-@pytest.mark.parametrize(("spread", "expected"), [(0.001, "holds"), (0.05, "holds in part"), (0.5, "fails")])
-def test_margins_are_equal_up_to_one_hundredth(spread, expected):
-    tables = {"margins": ends([1.0] * 6, spread, **ADDED)}
-    assert verdict("modular-addition", "mod-equal-margins", tables) == expected
-    tables = {"margins": ends([1.0] * 6, spread, **PARITY)}
-    assert verdict("parity-margin", "parity-equal-margins", tables) == expected
-
-
 @pytest.mark.parametrize(
     ("dense", "seeds", "expected"),
     [(0, 20, "holds"), (1, 20, "holds"), (5, 20, "undecided"), (20, 20, "fails"), (0, 10, "undecided")],
@@ -267,12 +261,28 @@ def test_small_groups_approach_the_largest_margin_if_both_do(s3, s4, expected):
     assert verdict("group-margins", "s5-reaches-largest-margin", large) == alone[s4]
 
 
-@pytest.mark.parametrize(("power", "expected"), [(1.0, "holds"), (0.6, "fails")])
-def test_neurons_of_groups_are_single_irreps(power, expected):
-    tables = {"neurons": pd.concat([powers([1.0, power], seeds=8, **cell) for cell in GROUPS.values()])}
-    assert verdict("group-margins", "s3-s4-single-irrep", tables) == expected
-    assert verdict("group-margins", "s5-single-irrep", {"neurons": powers([power], **S5)}) == expected
-    assert verdict("group-margins", "s5-single-irrep", {"neurons": powers([power], seeds=5, **S5)}) == "undecided"
+@pytest.mark.parametrize(
+    ("power", "off", "expected"), [(1.0, 0.05, "holds"), (1.0, 0.15, "fails"), (1.0, -0.15, "fails"), (0.6, 0, "fails")]
+)
+def test_neurons_of_groups_become_single_irreps_from_random_spectra(power, off, expected):
+    start = {"S3": 0.724, "S4": 0.479, "S5": 0.314}
+    parts = [powers([1.0, power], initial=start[name] + off, seeds=8, **cell) for name, cell in GROUPS.items()]
+    assert verdict("group-margins", "s3-s4-single-irrep", {"neurons": pd.concat(parts)}) == expected
+    large = powers([power], initial=start["S5"] + off, **S5)
+    assert verdict("group-margins", "s5-single-irrep", {"neurons": large}) == expected
+    assert verdict("group-margins", "s5-single-irrep", {"neurons": large[large["seed"] < 5]}) == "undecided"
+
+
+def test_random_vectors_have_the_initial_power_that_is_asked_for():
+    """Means of 20,000 draws, whose standard errors are below 0.002."""
+    generator = np.random.default_rng(0)
+    dimensions = {"S3": (1, 1, 2), "S4": (1, 1, 2, 3, 3), "S5": (1, 1, 4, 4, 5, 5, 6)}
+    spectra = {name: [d * d for d in sizes] for name, sizes in dimensions.items()} | {"cyclic": [2] * 35}
+    for name, sizes in spectra.items():
+        squares = generator.standard_normal((20_000, sum(sizes))) ** 2
+        parts = np.add.reduceat(squares, np.cumsum([0, *sizes[:-1]]), axis=1)
+        expected = group_margins_claims.START.get(name, modular_addition_claims.START)
+        assert (parts.max(axis=1) / squares.sum(axis=1)).mean() == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.parametrize(

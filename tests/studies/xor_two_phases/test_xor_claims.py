@@ -284,20 +284,6 @@ def test_rotation_invariance_is_decided_by_turned_runs_and_by_steps(ratio, off, 
         decision(xor_variants, "rotation-invariance", tables | {"marks": marks.iloc[::2]})
 
 
-@pytest.mark.parametrize(
-    ("slope", "lost", "expected"), [(20, 0, "holds"), (-20, 0, "holds in part"), (20, 10, "fails")]
-)
-def test_gaussian_inputs_are_decided_by_the_first_phase(slope, lost, expected):
-    rows = [
-        {"variant": xor_variants.GAUSSIAN, "task.n": n, "error": 0.01, "loss": 0.2,
-         "found": np.nan if seed < lost else 200 + slope * np.log(n) + seed % 3}
-        for n in (32, 64, 128) for seed in range(10)
-    ]  # fmt: skip
-    assert decision(xor_variants, "gaussian-inputs", {"marks": pd.DataFrame(rows)}).verdict == expected
-    with pytest.raises(InsufficientData):
-        decision(xor_variants, "gaussian-inputs", {"marks": pd.DataFrame(rows[:25])})
-
-
 def test_a_dimmed_network_begins_without_signal_but_for_a_share_of_its_neurons():
     model = el.MLP(width=20, init=DimmedSphereInit(0.3, share=0.25), hidden_bias=False, output_bias=False)
     task = el.XOR(n=6)

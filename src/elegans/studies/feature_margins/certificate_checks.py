@@ -161,8 +161,7 @@ EXPERIMENT = Experiment(
             "only, and the distribution's support lies on the margin. Neurons can be recombined freely for the "
             "norm exponent b = nu.",
             source="lemmas 7.2 to 7.6, condition C.1, equations 7.1 to 7.3, appendix D.5.1",
-            setting="abstract; margins/mod-equal-margins and margins/parity-equal-margins judge the equal margins of "
-            "trained networks",
+            setting="abstract",
             rule="200 random problems (2 to 4 inputs, 2 or 3 labels, quadratic neurons on a grid) whose largest "
             "margin is a linear program: the dual's weights certify its value, 8 random maximisers each have no mass "
             "outside the best neurons and all of the support on the margin, and no random weighting allows less "

@@ -21,7 +21,7 @@ from elegans.plots.style import HouseFigure, in_house_style, title_figure, title
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.plots import margin_curves, neuron_weights, weight_ratios
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
-from elegans.studies.feature_margins.rules import STRONG, approaches, either, equal_margins, last, published
+from elegans.studies.feature_margins.rules import STRONG, approaches, either, last, published
 from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
@@ -237,20 +237,6 @@ def sign_vectors(tables: Tables) -> Verdict:
     return verdict
 
 
-@claim(
-    id="margins/parity-equal-margins",
-    statement="In a network of the largest margin every input lies on the margin, and in the trained network it does.",
-    source="lemma 7.6, section 7.5",
-    setting=SETTING,
-    rule="(largest - smallest margin) / smallest over all inputs at the end, at least 6 seeds: holds if the median is "
-    "at most 1%, in part up to 10% (our thresholds; one-sided limits, which are order statistics, 2%).",
-    revised="The rule required all seeds to be within 1%, so any further seed could have refuted the claim; now their "
-    "median decides. The verdict is the same.",
-)
-def equal(tables: Tables) -> Verdict:
-    return equal_margins(last(tables, NEEDS, **USUAL))
-
-
 EXPERIMENT = Experiment(
     name="parity-margin",
     shows="Networks of powers x^k on sparse parities learn sign vectors on the support and nearly the largest margin",
@@ -268,5 +254,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     partial=True,
-    claims=[largest_margin, sign_vectors, equal],
+    claims=[largest_margin, sign_vectors],
 )

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from elegans.experiments import Tables, Verdict
@@ -15,6 +14,8 @@ COUNTS, STRONG = 0.05, 0.5
 """Neurons with at least this share of the largest norm count; the verdict is also given for one half, and for all."""
 SINGLE = 0.99
 """The share of power from which a neuron counts as having a single feature."""
+RANDOM = 0.1
+"""How far the mean initial power may be from that of random vectors."""
 MOST = 0.95
 """The share of a seed's neurons from which a property counts as holding for most of them."""
 
@@ -52,9 +53,11 @@ def approaches(
     )
 
 
-@shared(2)
-def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> Verdict:
+@shared(3)
+def single_features(neurons: pd.DataFrame, what: str, start: float, level: float = LEVEL) -> Verdict:
     """Decide whether the neurons of a typical seed have single features and were initially spread over them.
+
+    Initially their mean power has to be within 0.1 of ``start``, which random vectors have.
 
     ``holds`` by the majority of seeds if all neurons of at least 5% of the largest norm have single features; in part
     if only the neurons of at least one half of it have them, or at least 95% of the neurons (tested only where not all
@@ -65,7 +68,7 @@ def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> V
     def share(least: float, most: float) -> Verdict:
         counted = neurons[neurons["size"] > least]
         single = counted.groupby("seed")["power"].agg(lambda powers: (powers >= SINGLE).mean())
-        has = (single >= most) & (spread.reindex(single.index) < 0.5)
+        has = (single >= most) & ((spread.reindex(single.index) - start).abs() <= RANDOM)
         return by_share(f"seeds whose {what}", int(has.sum()), int(spread.size), level=level)
 
     weaker = {"one half of the largest norm": share(STRONG, 1.0), "95% of neurons": share(COUNTS, MOST)}
@@ -81,16 +84,6 @@ def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> V
     if every.verdict == HOLDS or not held:
         return every
     return every.but(IN_PART, because=f"with {held} they are", needs=f"holds for {held}")
-
-
-@shared(3)
-def equal_margins(ends: pd.DataFrame) -> Verdict:
-    """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%.
-
-    If an input is classified wrongly, no common margin is possible: the spread is infinite.
-    """
-    spread = np.where(ends["margin"] > 0, ends["spread"] / ends["margin"], np.inf)
-    return by_median("spread of margins over inputs", spread, below=0.01, part_below=0.1)
 
 
 @shared(1)
