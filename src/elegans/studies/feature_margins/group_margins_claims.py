@@ -174,10 +174,10 @@ CLAIMS = (
         setting=SETTING_SMALL,
         rule=SINGLE + "8 seeds per group.",
         revised="The error rate was 5% for each group; now both groups share 2%, with the same verdict. The mean "
-        "initial power had to be below one half, which random vectors on S_3 exceed (0.72); so S_3 failed and the claim held "
-        "in part, although its neurons begin at 0.73 and end as single irreps. Now the initial power is compared with "
-        "that of random vectors, and the claim holds. The rule was changed after seeing the tables, those on fresh "
-        "seeds too.",
+        "initial power had to be below one half, which random vectors on S_3 exceed (0.72); so S_3 failed and the "
+        "claim held in part, although its neurons begin at 0.73 and end as single irreps. Now the initial power is "
+        "compared with that of random vectors, and the claim holds. The rule was changed after seeing the tables, "
+        "those on fresh seeds too.",
         decide=partial(single_irreps, widths=SMALL),
     ),
     Claim(

@@ -68,8 +68,8 @@ def largest_margin(tables: Tables) -> Verdict:
     rule=(
         MAJORITY
         + "Property: all neurons of at least 5% of the largest norm have power of at least 0.99, and the mean initial "
-        "power is within 0.1 of that of random vectors, 0.118. Holds in part if only neurons of at least one half of the norm, or 95% of "
-        "the neurons, have it (thresholds ours)."
+        "power is within 0.1 of that of random vectors, 0.118. Holds in part if only neurons of at least one half of "
+        "the norm, or 95% of the neurons, have it (thresholds ours)."
     ),
     revised="The mean initial power had to be below 0.5. It is now compared with that of random vectors, after the "
     "tables had been seen. The verdict is the same.",
