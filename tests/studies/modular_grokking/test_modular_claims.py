@@ -163,10 +163,13 @@ def test_symmetric_operations_need_less_if_more_transformers_generalise_them_fro
 
 def test_an_operation_is_not_learned_if_few_networks_generalise_from_any_fraction():
     name = "some-operations-are-not-learned"
-    assert verdict(name, table=shares({"x^3+xy^2+y": 2.0})) == "holds"
+    able = {"x^2+xy+y^2": 0.5}
+    assert verdict(name, table=shares({"x^3+xy^2+y": 2.0, **able})) == "holds"
+    assert verdict(name, table=shares({"x^3+xy^2+y": 2.0, "x^2+xy+y^2": 2.0})) == "undecided"  # no polynomial is
+    assert verdict(name, table=shares({"x^3+xy^2+y": 2.0})) == "undecided"
     assert verdict(name, table=shares({"x^3+xy^2+y": 0.5})) == "fails"
     assert verdict(name, table=shares({"x^3+xy^2+y": 0.85})) == "fails"  # learned from the largest fraction alone
-    assert verdict(name, table=shares({"x^3+xy^2+y": 0.9}, trials=10)) == "undecided"
+    assert verdict(name, table=shares({"x^3+xy^2+y": 0.9, **able}, trials=10)) == "undecided"
     with pytest.raises(InsufficientData):
         CLAIMS[name].decide({"table": shares({"x+y": 0.5})})
 

@@ -52,13 +52,17 @@ def symmetric_need_less(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="At fractions up to 90%, fewer than 20% (our choice) of all trials generalise, and fewer than half at "
     "the largest fraction, by exact limits at 1% each; larger shares fail. Fractions above 90% are not "
-    "trained.",
-    revised="The rule pooled all fractions, so an operation learned only from 90% of the pairs would have passed. Now "
-    "the largest fraction is also judged by itself, and the error rate is 2%, not 5%. The verdict is the same.",
+    "trained. Networks that do not learn x^2 + xy + y^2 either, which the source's learn, decide nothing: over half of "
+    "them must generalise it from the largest fraction (exact limit at 1%).",
+    revised="The rule pooled all fractions, so an operation learned only from 90% of the pairs would have passed. Then "
+    "the largest fraction was also judged by itself, and the error rate was 2%, not 5%, with the same verdict. But the "
+    "same networks generalise x^2 + xy + y^2 in no trial either, and so might learn no polynomial of this degree. They "
+    "are now asked to, after the tables had been seen, and the claim, which held, is undecided, on fresh seeds too.",
 )
 def not_learned(tables: Tables) -> Verdict:
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"
     rows = table(tables, "table", needs)
+    control = rows[rows["task"].str.startswith("x^2+xy+y^2 ")].sort_values("fraction").tail(1)
     rows = rows[rows["task"].str.startswith("x^3+xy^2+y ")]
     if rows.empty or rows["trials"].min() < 8 or rows["fraction"].max() < 0.9:
         raise InsufficientData(needs)
@@ -75,8 +79,12 @@ def not_learned(tables: Tables) -> Verdict:
         "limits": [low, high],
         "at the largest fraction": {"solved": most, "trials": count, "limits": [least_there, most_there]},
     }
-    rarely = high < RARELY and most_there < HALF
-    return decided(rarely, low > RARELY or least_there > HALF, because, numbers, LEVEL, "more trials")
+    known, of = int(control["solved"].sum()), int(control["trials"].sum())
+    because += f", and x^2+xy+y^2 from as many in {known} of {of}"
+    able = share_limits(known, of, level)[0] > HALF
+    needs = "more trials" if able else "networks that generalise x^2+xy+y^2, as the source's do"
+    rarely = able and high < RARELY and most_there < HALF
+    return decided(rarely, low > RARELY or least_there > HALF, because, numbers, LEVEL, needs)
 
 
 CLAIMS = (symmetric_need_less, not_learned)
