@@ -108,7 +108,7 @@ def phases(tables: Tables) -> Verdict:
     "first drop as a fall of the plateau. Now it begins at 0.25 S, before which part (a) wants the first drop to be "
     "over. The plateau failed at both k, and the claim held in part; now the plateau holds at k = 3 and is undecided "
     "at k = 2, and so is the claim. We changed the rule after seeing the tables of the evidence; the run on fresh "
-    "seeds, which had not been looked at, is undecided as well.",
+    "seeds, of which the verdicts were known, is undecided as well.",
 )
 def staged(tables: Tables) -> Verdict:
     parts = {}
@@ -156,7 +156,7 @@ def near_bayes(tables: Tables) -> Verdict:
     revised=f"{REVISED} By 0.25 S the distance to bigrams had to halve, too. The source says only that it quickly goes "
     "down, and a network that equals the unigram strategy is still at more than half of it at k = 3. This part failed "
     "at k = 3, and the claim held in part; now it holds, and the claim is undecided, because of the drop at k = 2. We "
-    "changed the rule after seeing the tables of the evidence; the run on fresh seeds, which had not been looked at, "
+    "changed the rule after seeing the tables of the evidence; the verdicts on fresh seeds were known; that run "
     "is undecided as well.",
 )
 def distances_cross(tables: Tables) -> Verdict:

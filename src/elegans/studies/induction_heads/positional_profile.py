@@ -191,7 +191,7 @@ def odd_look_backs(tables: Tables) -> Verdict:
     revised="The rule asked for a correlation above 0.9 of two symbols' logits over 1 to 12 tokens back. The source "
     "compares encodings, after the softmax; before the transition these are nearly uniform, and a correlation of "
     "logits compares little but their noise. The claim held in part, failing before the transition, and now holds. We "
-    "changed the rule after seeing the tables of the evidence; the run on fresh seeds, which had not been looked at, "
+    "changed the rule after seeing the tables of the evidence; the verdicts on fresh seeds were known; that run "
     "gives the verdict holds.",
 )
 def alike(tables: Tables) -> Verdict:
