@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments import Claim, Experiment, Results, Tables
+from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.rules import checked
+from elegans.experiments.rules import by_checks, table
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.tasks import And, Or
 
 Rows = Iterator[dict[str, Any]]
 ID = "variables/and-or-interchangeable"
+UNFLIPPED = "share of positive labels of OR at the bias of AND, off 1/2"
+"""The name of a check of ours, whether the bias needs no flipping, which decides nothing."""
 N, SIZE, HELD_OUT = 20, 60, 500
 LEARNING_RATE = 1e-3
 Move = Callable[[Any, np.ndarray, np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
@@ -62,9 +64,7 @@ def symmetries(networks: int, runs: int, count: int, first_seed: int) -> Rows:
             yield check(ID, f"{name}: predictions that differ in a run", differing, 0)
     bias = And().balancing_bias(K)
     yield check(ID, "flipped bits have the bias that balances OR", abs(1 - bias - Or().balancing_bias(K)), 1e-12)
-    yield check(
-        ID, "share of positive labels of OR at the bias of AND, off 1/2", abs(Or().chance(K, bias) - 0.5), 1e-12
-    )
+    yield check(ID, UNFLIPPED, abs(Or().chance(K, bias) - 0.5), 1e-12)
 
 
 def _problem(seed: int, count: int = SIZE) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -131,6 +131,26 @@ def analyse(results: Results) -> Tables:
     return checks(symmetries(*SIZES[results.scale], results.first_seed))
 
 
+@claim(
+    id="variables/and-or-interchangeable",
+    statement="By the symmetry of the initial embeddings, AND and OR are interchangeable, and a random support is "
+    "equivalent to the first three positions.",
+    source="footnote in appendix A.3.1",
+    setting="as figure 4.2, with the bits flipped: 1 with probability 1 - 2^(-1/3), which the source does not mention",
+    rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits with "
+    "their positions, changes loss and gradients by at most 1e-6. In 5 pairs of runs in double precision no held-out "
+    "prediction differs over 50 steps. Bits of the flipped bias balance OR. That OR is not balanced at the bias of AND "
+    "is reported and decides nothing.",
+    revised="The rule, changed after the numbers had been seen, also asked that OR be balanced at the bias of AND, "
+    "which is false and which the source does not say: it flips the bits, so their bias flips with them. The claim "
+    "held in part; now it holds.",
+)
+def interchangeable(tables: Tables) -> Verdict:
+    rows = table(tables, "checks", "the computations of this statement", claim=ID)
+    unflipped = rows.loc[rows["check"] == UNFLIPPED, "worst"].max()
+    return by_checks({"checks": rows[rows["check"] != UNFLIPPED]}, claim=ID).but(unflipped_bias=unflipped)
+
+
 EXPERIMENT = Experiment(
     name="bit-symmetry",
     shows="Flipping bits maps conjunctions to disjunctions, and a transformer's training on one to training on the "
@@ -138,18 +158,5 @@ EXPERIMENT = Experiment(
     source="appendix A.3.1, footnote",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=[
-        Claim(
-            id="variables/and-or-interchangeable",
-            statement="By the symmetry of the initial embeddings, AND and OR are interchangeable, and a random "
-            "support is equivalent to the first three positions.",
-            source="footnote in appendix A.3.1",
-            setting="as figure 4.2, which does not mention that bits must then be 1 with probability 1 - 2^(-1/3)",
-            rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits "
-            "with their positions, changes loss and gradients by at most 1e-6. In 5 pairs of runs in double precision "
-            "no held-out prediction differs over 50 steps. The share of positive labels must stay 1/2 at the same "
-            "bias.",
-            decide=checked("variables/and-or-interchangeable", "OR on bits of the flipped bias"),
-        )
-    ],
+    claims=[interchangeable],
 )
