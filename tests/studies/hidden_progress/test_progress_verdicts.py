@@ -604,11 +604,11 @@ def test_lines_that_may_be_straight_or_bent_decide_nothing():
     assert verdict(scaling.power_law, {"times": pd.concat(both)}) == "undecided"
 
 
-def test_equal_times_in_steps_are_slower_in_examples():
+def test_equal_times_in_steps_are_slower_in_examples_and_leave_it_open_what_counts():
     times = power_laws()["times"]
     times.loc[(times["task.n"] == 30) & (times["task.k"] == 3), "solved_at"] = 500.0
     found = scaling.compromise({"times": times}).numbers
-    assert [found[name]["slower"] for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv")] == [[True, False]] * 7
+    assert [found[name]["slower"] for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv")] == [[False, False]] * 7
 
 
 def test_batches_that_solve_under_a_quarter_have_no_scatter():
