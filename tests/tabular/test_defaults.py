@@ -63,7 +63,7 @@ def test_scikit_learns_checks_pass(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.utils.estimator_checks.SkipTestWarning")
-@parametrize_with_checks([SparseMLPClassifier(), SparseMLPRegressor()], expected_failed_checks=lambda _: WEIGHTED)
+@parametrize_with_checks([SparseMLPClassifier()], expected_failed_checks=lambda _: WEIGHTED)
 def test_scikit_learns_checks_pass_with_all_defaults(estimator, check):
     check(estimator)
 
