@@ -40,7 +40,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], bool]] = {
 
 The staircase is x1 maj(1, x2, x2 x3) = (x1 + x1 x2 + x1 x2 x3 - x1 x3) / 2: each term adds one direction.
 """
-STANDARD, RANDOM, GAUSSIAN = list(VARIANTS)[:3]
+STANDARD, RANDOM = list(VARIANTS)[:2]
 TURNED = 8
 """The dimension of the rotated runs."""
 
