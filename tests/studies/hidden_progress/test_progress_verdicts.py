@@ -86,8 +86,7 @@ def test_luck_is_early_or_not_and_tails_are_heavy_or_not():
     assert verdict(luck.early_luck, times(early=True)) == "holds in part"
     assert verdict(luck.early_luck, times(trials=500_000)) == "undecided"
     assert verdict(luck.heavy_tail, times()) == "holds"
-    assert verdict(luck.heavy_tail, times(longest=250.0)) == "undecided"  # no heavier above than below
-    assert verdict(luck.heavy_tail, times(longest=220.0)) == "fails"
+    assert verdict(luck.heavy_tail, times(longest=250.0)) == "fails"  # longer above than below, but not heavy
 
 
 def test_the_fastest_of_copies_of_a_geometric_law_takes_the_expected_time():
@@ -136,7 +135,7 @@ def halves(trials=200, **changed):
 @pytest.mark.parametrize(
     ("decide", "changed"),
     [
-        (weights.growing, {"mean_ratio": 0.5}),
+        (weights.growing, {"mean_ratio": 0.95}),
         (weights.above_control, {"control": 3.0}),
         (weights.overtaking, {"overtaking": np.inf}),
         (weights.staircase, {"level": 0.0}),
@@ -151,12 +150,16 @@ def test_weights_lead_at_all_learning_rates_or_at_small_ones(decide, changed):
 
 
 @pytest.mark.parametrize(
-    ("decide", "changed"), [(weights.growing, {"mean_ratio": 1.2}), (weights.staircase, {"staircase": 1.3})]
+    ("decide", "changed"), [(weights.growing, {"mean_ratio": 1.05}), (weights.staircase, {"staircase": 1.2})]
 )
-def test_a_ratio_between_two_thresholds_of_ours_does_not_count_against_a_claim(decide, changed):
-    part = decide(halves(**changed))
-    assert part.verdict == "undecided"
-    assert part.needs.endswith("holds at 0.003, 0.01, falls short at 0.03, 0.1, 0.5, 1")
+def test_a_ratio_above_one_is_enough_where_the_source_names_no_factor(decide, changed):
+    assert verdict(decide, halves(**changed)) == "holds"
+
+
+def test_too_small_a_share_of_levels_does_not_count_against_a_staircase():
+    few = halves()["halves"].assign(level=np.resize([0.2, 0, 0], len(halves()["halves"])))
+    part = weights.staircase.decide({"halves": few})
+    assert (part.verdict, part.needs.count("falls short")) == ("undecided", 1)
 
 
 def test_the_rules_know_how_many_cells_are_published():
@@ -461,9 +464,7 @@ def descents(share=0.1, single=None, relu=0.8, growth=1.0, trials=25):
     [
         (plateaus.no_plateau, {}, "holds"),
         (plateaus.no_plateau, {"share": 0.7}, "fails"),
-        (plateaus.no_plateau, {"share": 0.4}, "undecided"),
-        (plateaus.no_plateau, {"single": 0.7}, "holds in part"),
-        (plateaus.no_plateau, {"share": 0.4, "single": 0.7}, "undecided"),
+        (plateaus.no_plateau, {"share": 0.4, "single": 0.7}, "holds in part"),
         (plateaus.no_plateau, {"trials": 8}, "undecided"),
         (plateaus.faster_descent, {}, "holds"),
         (plateaus.faster_descent, {"growth": -1.0}, "fails"),
@@ -471,7 +472,7 @@ def descents(share=0.1, single=None, relu=0.8, growth=1.0, trials=25):
         (plateaus.faster_descent, {"trials": 19}, "undecided"),
         (plateaus.relu_plateau, {}, "holds"),
         (plateaus.relu_plateau, {"relu": 0.2}, "fails"),
-        (plateaus.relu_plateau, {"relu": 0.3}, "undecided"),
+        (plateaus.relu_plateau, {"relu": 0.4}, "fails"),
         (plateaus.relu_plateau, {"trials": 8}, "undecided"),
     ],
 )

@@ -66,6 +66,7 @@ TIMES = {
     ("xiv", 4, 1e-2): 4,
     ("i", 32, 0.1): 3,
     ("i", 32, 0.5): 8,
+    ("i", 32, 1.0): 4,
 }
 """Panels and rates with more trials, since shares are near the limit or many networks are not solved."""
 SILENT = 0.5

@@ -9,7 +9,7 @@ import pandas as pd
 
 from elegans.analysis import median, median_interval
 from elegans.experiments import InsufficientData, Verdict
-from elegans.experiments.claims import FAILS, UNDECIDED, shared
+from elegans.experiments.claims import shared
 from elegans.experiments.rules import LEVEL, at_least, by_interval, decided, share_limits
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
@@ -32,15 +32,6 @@ def by_middle(
     numbers = np.nan_to_num(numbers, nan=NEVER, posinf=NEVER)
     interval = median_interval(numbers, 1 - 2 * level)
     return by_interval(what, median(numbers), interval, above=above, below=below, error_rate=level)
-
-
-@shared(1)
-def by_middle_bounds(what: str, values: Any, holds_above: float, fails_below: float, *, level: float) -> Verdict:
-    """Decide a median by two thresholds: ``holds`` above the one, ``fails`` below the other."""
-    above = by_middle(what, values, above=holds_above, level=level)
-    if above.verdict != FAILS or above.numbers["interval"][1] < fails_below:
-        return above
-    return above.but(UNDECIDED, needs=f"a median that is not between {fails_below:g} and {holds_above:g}")
 
 
 @shared(1)
