@@ -57,14 +57,15 @@ def recovery(kind, cells, exponent, spread=0.02, seed=0):
 
 @pytest.mark.parametrize("shift, expected", [(0, "holds"), (0.2, "undecided"), (0.6, "fails"), (-0.8, "fails")])
 def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
-    cells = [(80, 2, s) for s in (9, 17, 33, 65)] + [(40, 4, s) for s in (17, 25)]
+    cells = [(80, 2, s) for s in (9, 17, 33, 65)] + [(80, 4, s) for s in (17, 33, 65)]
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery(
         "over", cells, lambda k, s, n: k - 1 + shift
     )) == expected  # fmt: skip
     wide = recovery("over", cells, lambda k, s, n: k - 1, spread=2)
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=wide) == "undecided"
-    with pytest.raises(InsufficientData):
-        verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", cells[:3], lambda k, s, n: 1))
+    for few in (cells[:3], cells[:6]):
+        with pytest.raises(InsufficientData):
+            verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", few, lambda k, s, n: 1))
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ RECOVERY: dict[str, tuple[Sizes, int]] = {
     "paper": (
         (
             *(("over", 80, 2, s, 24) for s in (9, 17, 33, 65)),
-            *(("over", 40, 4, s, 24) for s in (17, 25)),
+            *(("over", 80, 4, s, 48) for s in (17, 33, 65)),
             *(("under", n, k, s, 24) for k, s in ((4, 2), (6, 4), (6, 2)) for n in UNDER),
         ),
         20,
