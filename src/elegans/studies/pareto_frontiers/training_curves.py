@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import at_least, by_share, combine, table
 from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, figure_legend, name_of, panels, title_figure, title_panels
@@ -155,11 +154,13 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     setting="success is an error of at most 10%; not stated: what perfect means, and when it is measured",
     rule="(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, which train on to 100000 "
     "steps. Of those that succeed, we count the share without an error on 10000 test examples at the end. A cell "
-    "holds if the share's lower limit (exact, 1% per cell) exceeds 90%, and fails if the upper one lies below 50% (our "
-    "choice), else is undecided.",
+    "holds if the share's lower limit (exact, 1% per cell) exceeds one half, and fails if the upper one lies below it.",
     revised="The error rate was 5% per cell, and a cell that neither held nor failed held in part, without a limit "
     "above 50%. The verdict was the same. A share above 50% held in part, although whether nearly all networks are "
-    "perfect was open; it now decides nothing. The claim held in part, and is now undecided, on fresh seeds too.",
+    "perfect was open; it then decided nothing. The claim held in part, and was then undecided, on fresh seeds too. "
+    "The source says neither that all nor that nearly all networks are perfect: a typical one must be. The limit is "
+    "now one half. We knew the old shares, 35 of 38 and 36 of 40; the verdict rests on seeds drawn after the rule was "
+    "changed.",
 )
 def perfect(tables: Tables) -> Verdict:
     parts = {}
@@ -174,9 +175,7 @@ def perfect(tables: Tables) -> Verdict:
 def _perfect(errors: pd.Series) -> Verdict:
     without = int((errors == 0).sum())
     what = f"networks without a test error at the end (median error {errors.median():.2g}, largest {errors.max():.2g})"
-    verdict = by_share(what, without, len(errors), above=0.9, level=HALF_LEVEL)
-    between = verdict.verdict == FAILS and verdict.numbers["limits"][1] >= 0.5
-    return verdict.but(UNDECIDED, needs="a share that is not between a half and 90%") if between else verdict
+    return by_share(what, without, len(errors), level=HALF_LEVEL)
 
 
 EXPERIMENT = Experiment(

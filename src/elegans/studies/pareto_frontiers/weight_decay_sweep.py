@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Verdict, claim, one_table
-from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_panels
@@ -24,8 +23,8 @@ EDGE_SIZES, EDGE_WIDTH = (4000, 6000, 9000, 13_000, 20_000, 30_000, 60_000, 100_
 """Where success sets in and is lost again at (200, 3), which decides the claim."""
 PAPER_SIZES = (300, 600, 800, 1000, 1500, 2000, 3000, 6000, 10_000, 30_000, 100_000)
 TRIALS = 20
-FACTOR, STILL = 2.0, 1.2
-"""By how much a sensitive edge moves, at least, and one that is not sensitive, at most (our choices)."""
+FACTOR = 2.0
+"""By how much a sensitive edge moves, at least (our choice)."""
 EDGES = ("sets in", "is lost")
 STYLES: tuple[dict[str, Any], ...] = {"fmt": "o-"}, {"fmt": "s--", "mfc": "white"}
 DRAWN_LEVEL = 0.025
@@ -130,13 +129,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     "reaches one half, and is lost where it next falls below (interpolated; an upper edge beyond the sizes counts as "
     "300,000, and a weight decay at which it never reaches one half has no edges). "
     "For each initialisation and edge the largest ratio over weight decays must exceed 2 (our choice) with its lower "
-    "limit (draws of the rates, 0.5% each); it fails where the upper limit lies below 1.2 (our choice).",
+    "limit (draws of the rates, 0.5% each); it fails where the upper limit lies below 2.",
     revised="The rule asked only where success sets in at (50, 3), on a grid of factors of two, and the claim was "
     "undecided at best. A pilot of 6 trials per cell at (200, 3) showed where both edges lie and set the sizes; the "
     "weight decays and the factor are as before, and new seeds judged: it held, since a weight decay at which nothing "
     "is learned counted as an edge at 300,000. Such a weight decay no longer counts, and the claim held in "
-    "part, since a ratio below 2 failed: 1.41 for sparse networks that begin to succeed. A ratio now fails below 1.2, "
-    "and the claim is undecided.",
+    "part, since a ratio below 2 failed: 1.41 for sparse networks that begin to succeed. For a while a ratio failed "
+    "below 1.2 only, and the claim was undecided, at a ratio whose upper limit is 1.69. It fails below 2 again, as it "
+    "did when these trials were run, and the claim holds in part again.",
 )
 def moves(tables: Tables) -> Verdict:
     parts = {}
@@ -159,10 +159,7 @@ def moves(tables: Tables) -> Verdict:
             what = f"the largest ratio of these sizes ({shown})"
             ratio = float(np.nanmax(at) / np.nanmin(at))
             name = f"{init.partition(':')[0]}, success {word}"
-            part = by_interval(what, ratio, (low, high), above=FACTOR, error_rate=LEVEL / 4)
-            between = part.verdict == FAILS and high >= STILL
-            needs = f"a ratio that is not between {STILL:g} and {FACTOR:g}"
-            parts[name] = part.but(UNDECIDED, needs=needs) if between else part
+            parts[name] = by_interval(what, ratio, (low, high), above=FACTOR, error_rate=LEVEL / 4)
     return combine(parts, LEVEL)
 
 
