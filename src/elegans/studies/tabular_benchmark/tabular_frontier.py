@@ -172,10 +172,10 @@ def beats_forests(tables: Tables) -> Verdict:
         tried = [table for table, part in pairs if part == name]
         ahead, behind, median_ahead = ([table for table in tried if (table, name) in one] for one in found)
         numbers[name] = {"ahead": ahead, "behind": behind, "median_ahead": median_ahead, "tables": len(tried)}
-        because.append(
+        because += [
             f"{name}: significantly less on {', '.join(ahead) or 'none'}, more on {', '.join(behind) or 'none'}; less "
             f"in the median on {len(median_ahead)} of {len(tried)}"
-        )
+        ] * bool(tried)
     alike = any(max(one) <= LEVEL / 2 for one in p)
     return decided(
         bool(found[0] and found[1]), alike, ". ".join(because), numbers, LEVEL, "more trials and wider networks"
