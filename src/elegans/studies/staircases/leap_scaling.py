@@ -171,30 +171,31 @@ SETTING = "two-layer ReLU networks of 200 neurons, both layers trained, mean-fie
 
 @claim(
     id="staircases/leap-orders-targets",
-    statement="The larger the leap, the faster the number of examples grows with the dimension.",
+    statement="The number of examples grows faster with the dimension for a target of leap 3 than for targets of leaps "
+    "1 and 2.",
     source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1",
     setting=SETTING + "; seven sums of parities of variance 1, rate 0.5/d for all; not stated: the rate",
-    rule="Examples until a quarter of the loss is left, over at least three dimensions of 20 runs each. For each of "
-    "the fifteen pairs of targets of different leap, the exponent in d of the ratio of medians, the larger leap over "
-    "the smaller. For each two leaps, its interval for the pair with the lowest lower end must lie above 0; it fails "
-    "where that interval lies below. Sizes at one dimension are not compared, since constants of a target decide "
-    "them. Seeds are resampled for all dimensions at once; the fifteen pairs share 1%.",
-    revised="Undecided at scales laptop and paper, because of leaps 1 and 2. The verdict now says that larger "
-    "dimensions would decide, not more trials.",
+    rule="Examples until a quarter of the loss is left, over at least three dimensions of 20 runs each. For the target "
+    "of leap 3 and each of the six of smaller leap, the exponent in d of the ratio of medians. For leap 1 and leap 2, "
+    "its interval for the pair with the lowest lower end must lie above 0; it fails where that interval lies below. "
+    "Sizes at one dimension are not compared, since constants of a target decide them. Seeds are resampled for all "
+    "dimensions at once; the six pairs share 1%.",
+    revised="Undecided at scales laptop and paper, because leap 2 was compared with leap 1, too. The conjecture gives "
+    "both the same exponent, so no dimension would have decided. They are no longer compared. On the same tables, "
+    "which we had seen, the claim holds.",
 )
 def leap_orders_targets(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of all targets")
-    leaps = itertools.combinations((1, 2, 3), 2)
-    return combine({f"leap {high} over {low}": attempt(_ordered, quarters, low, high) for low, high in leaps})
+    return combine({f"leap 3 over {low}": attempt(_ordered, quarters, low) for low in (1, 2)})
 
 
-PAIRS = 15
-"""Pairs of targets of different leap."""
+PAIRS = 6
+"""Pairs of a target of leap 3 and one of a smaller leap."""
 
 
-def _ordered(quarters: pd.DataFrame, low: int, high: int) -> Verdict:
+def _ordered(quarters: pd.DataFrame, low: int) -> Verdict:
     fits = {}
-    for slower, faster in itertools.product(_of_leap(high), _of_leap(low)):
+    for slower, faster in itertools.product(_of_leap(3), _of_leap(low)):
         above, below = rows_of(quarters, slower), rows_of(quarters, faster)
         if min(above["n"].nunique(), below["n"].nunique()) < 3:
             raise InsufficientData(f"{LEAST} runs at each of three dimensions: {slower}, {faster}")
@@ -202,8 +203,7 @@ def _ordered(quarters: pd.DataFrame, low: int, high: int) -> Verdict:
     name, fit = min(fits.items(), key=lambda item: item[1].low)
     what = f"the exponent of the ratio of examples, {name},"
     error = len(fits) * LEVEL / PAIRS
-    needs = "larger dimensions: the growth of leaps 1 and 2 differs by a logarithm" if high == 2 else "more trials"
-    return by_interval(what, fit.exponent, (fit.low, fit.high), above=0.0, error_rate=error, needs=needs)
+    return by_interval(what, fit.exponent, (fit.low, fit.high), above=0.0, error_rate=error)
 
 
 def _of_leap(leap: int) -> list[str]:
