@@ -51,7 +51,7 @@ SETTING = (
     "and more. But the source names no factor, and the rule itself leaves ratios between 1 and 1.5 open (there they "
     "are 1.05 to 1.2). Such rates no longer counted against the claim, which was undecided, on fresh seeds too. A "
     "ratio above 1 now suffices, since the source names no factor, and there are four times as many trials at rate 1. "
-    "We knew the old ratios; the verdict rests on seeds drawn after the rule was changed.",
+    "We knew the old ratios; on seeds drawn after the rule was changed, the claim holds.",
 )
 def growing(tables: Tables) -> Verdict:
     cells, level = {}, LEVEL / (2 * CELLS)
@@ -156,8 +156,8 @@ def _overtaken(rows: pd.DataFrame) -> Verdict:
     "decided *holds in part*: it holds at 0.1 and falls short at 0.5. But the source does not say how different the "
     "times are, and the rule itself leaves ratios between 1.1 and 1.5 open (at 0.5 the ratio is 1.45). Such rates no "
     "longer counted against the claim, which was undecided, on fresh seeds too. Times that differ by a tenth now "
-    "count as different, and there are four times as many trials at rate 1. We knew the old ratios; the verdict rests "
-    "on seeds drawn after the rule was changed.",
+    "count as different, and there are four times as many trials at rate 1. We knew the old ratios; on seeds drawn "
+    "after the rule was changed, the claim holds.",
 )
 def staircase(tables: Tables) -> Verdict:
     cells = {key: rows for key, rows in _cells(tables).items() if key[0].startswith("(i)")}
