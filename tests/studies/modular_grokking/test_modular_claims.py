@@ -224,38 +224,30 @@ def test_the_analytic_solution_is_judged_at_large_widths_alone():
         CLAIMS["analytic-solution-is-accurate"].decide({"analytic": rows[:1]})
 
 
-def ranks(correlation=0.6, spread=0.1, trials=120, **other):
-    """Rank correlations of measures with the remaining time, the same for all but those named."""
-    rows = []
-    for network in ("quadratic", "ReLU"):
-        for predictor in ("held-out loss", "restricted loss", "excluded loss", "Gini coefficient"):
-            value = other.get(predictor.partition(" ")[0], correlation)
-            ends = {"correlation": value, "low": value - spread, "high": value + spread}
-            rows.append({"network": network, "predictor": predictor, "share": 0.5, "trials": trials, **ends})
-    return pd.DataFrame(rows)
-
-
-def test_measures_predict_if_their_rank_correlations_differ_from_0():
-    name = "progress-measures-predict-generalisation"
-    assert verdict(name, table=ranks()) == "holds"
-    assert verdict(name, table=ranks(-0.6)) == "holds"  # of either sign
-    assert verdict(name, table=ranks(0.0, trials=4000)) == "undecided"  # they may change early all the same
-    assert verdict(name, table=ranks(0.0)) == "undecided"
-    assert verdict(name, table=ranks(excluded=0.0, trials=4000)) == "holds in part"
-    for lacking in (ranks(trials=30), ranks().assign(share=0.25)):
-        with pytest.raises(InsufficientData):
-            CLAIMS[name].decide({"table": lacking})
-
-
 def formed(trials=10, kind="transformer", **columns):
     """A table of phases of transformers that show all of them, but for what is given."""
-    good = {"train": 0.01, "restricted": 0.2, "excluded": 1.5, "norm": 0.6, "first_before": 0.3, "first_after": 0.9}
+    good = {"train": 0.01, "restricted": 0.2, "excluded": 1.5, "gini": 3.0, "norm": 0.6}
+    good |= {"first_before": 0.3, "first_after": 0.9}
     rows = [{"network": f"{kind}, 30% of the pairs", "seed": i, "generalised": True, **good} for i in range(trials)]
     return pd.DataFrame(rows).assign(**columns)
 
 
 def half(good, bad, trials=10):
     return [good, bad] * (trials // 2)
+
+
+def test_measures_change_before_a_transformer_generalises_or_with_it():
+    name = "progress-measures-predict-generalisation"
+    assert verdict(name, phases=formed()) == "holds"
+    assert verdict(name, phases=formed(gini=1.05)) == "holds in part"
+    assert verdict(name, phases=formed(gini=1.0, restricted=0.9, excluded=1.0)) == "fails"
+    assert verdict(name, phases=formed(excluded=half(1.5, 1.0))) == "undecided"
+    mixed = CLAIMS[name].decide({"phases": pd.concat([formed(), formed(kind="ReLU", excluded=1.0)])})
+    assert mixed.verdict == "holds"  # others are reported
+    assert mixed.numbers["ReLU, 30% of the pairs"]["the excluded loss has risen"] == 0
+    for lacking in (formed(kind="ReLU"), formed(trials=6), formed().drop(columns="gini")):
+        with pytest.raises(InsufficientData):
+            CLAIMS[name].decide({"phases": lacking})
 
 
 def test_the_three_phases_are_four_changes_in_most_transformers_that_generalise():

@@ -100,13 +100,14 @@ def test_phases_compare_the_last_measurement_before_a_network_generalises_with_t
         "train": [4.0, 1.0, 0.2, 0.1],
         "restricted": [5.0, 3.0, 1.0, 0.0],
         "excluded": [4.0, 2.0, 3.0, 9.0],
+        "gini": [0.1, 0.1, 0.3, 0.9],
         "norm": [10.0, 30.0, 20.0, 15.0],
         "first": [0.3, 0.4, 0.5, 0.9],
     }
     first, second = pd.DataFrame({**course, "trial": 0}), pd.DataFrame({**course, "trial": 1}).assign(error=1.0)
     found = grokking_measures.phases(trials, pd.concat([first, second])).to_dict("records")
     expected = {"seed": 5, "generalised": True, "step": 200, "train": 0.05, "restricted": 0.2, "excluded": 1.5}
-    assert found[0] == pytest.approx({**expected, "norm": 0.75, "first_before": 0.3, "first_after": 0.9})
+    assert found[0] == pytest.approx({**expected, "gini": 3, "norm": 0.75, "first_before": 0.3, "first_after": 0.9})
     assert (found[1]["generalised"], found[1]["step"], found[1]["norm"]) == (False, 300, 1)
 
 

@@ -140,10 +140,10 @@ def analyse(results: Results) -> Tables:
 def phases(trials: pd.DataFrame, measures: pd.DataFrame) -> pd.DataFrame:
     """Return what has changed in each trial at the last measurement at which over half of the held-out pairs are wrong.
 
-    Columns: seed; ``generalised``; ``step``, that measurement's; ``train`` and ``restricted``, the losses then relative
-    to the initial ones, and ``excluded``, relative to its least value until then; ``norm``, the last sum of squared
-    weights relative to that one; ``first_before`` and ``first_after``, the initial and the last share of the five
-    strongest frequencies in the embedding's power.
+    Columns: seed; ``generalised``; ``step``, that measurement's; ``train``, ``restricted`` and ``gini``, the losses and
+    the Gini coefficient then relative to the initial ones, and ``excluded``, relative to its least value until then;
+    ``norm``, the last sum of squared weights relative to that one; ``first_before`` and ``first_after``, the initial
+    and the last share of the five strongest frequencies in the embedding's power.
     """
     rows = []
     solved_at = trials["solved_at"].astype(float)
@@ -155,7 +155,7 @@ def phases(trials: pd.DataFrame, measures: pd.DataFrame) -> pd.DataFrame:
                 "seed": trials.at[trial, "seed"],
                 "generalised": bool(np.isfinite(solved_at[trial])),
                 "step": then["step"],
-                **{loss: then[loss] / start[loss] for loss in ("train", "restricted")},
+                **{measure: then[measure] / start[measure] for measure in ("train", "restricted", "gini")},
                 "excluded": then["excluded"] / before["excluded"].min(),
                 "norm": end["norm"] / then["norm"],
                 "first_before": start["first"],

@@ -1,20 +1,16 @@
-"""The claims on progress measures: that they predict when a network generalises, and tell three phases apart."""
+"""The claims on progress measures: that they change before a network generalises, and tell three phases apart."""
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, holm, table
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART
+from elegans.experiments.rules import LEVEL, at_least, by_share, table
 
-MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
-"""The source's sizes."""
-NONE, LEAST = 0.1, 50
-"""The rank correlation below which there is none, and the least number of networks; ours."""
 FITTED, FALLEN, RISEN, SHRUNK = 0.1, 0.5, 1.1, 0.9
-"""By what factors training, restricted and excluded loss and the sum of squared weights change; ours."""
+"""By what factors training, restricted and excluded loss, Gini coefficient and squared weights change; ours."""
 MOST, CHANCE, FEWEST = 0.75, 0.5, 7
 """The shares of five frequencies in a sparse embedding's power and in a random one, and the least number of networks;
 ours."""
@@ -25,37 +21,36 @@ ours."""
     statement="Restricted loss, excluded loss and the Gini coefficient change before a network generalises, so "
     "grokking is the end of gradual progress.",
     source="Nanda et al. (2023), section 5",
-    setting="one transformer, p = 113, 30% of the pairs; here: two-layer networks, p = 23, the key frequencies at "
-    "each moment",
-    rule="Among networks that have not generalised at half of the median time, Spearman's correlation of each measure "
-    "with the remaining time differs from 0 (Holm over networks and measures, 2%); none: its interval within 0.1 of 0 "
-    "(our choice; by Fisher's transform, at 2% over all). The correlation of the held-out loss is reported beside it. "
-    "The source says that the measures change before, not that they predict: if none does, the claim stays undecided.",
+    setting="one transformer, p = 113, 30% of the pairs, key frequencies of the trained network; here: the key "
+    "frequencies at each moment; small transformers, p = 31, too",
+    rule="Among transformers that generalise, at the last measurement with a held-out error above 1/2 (our choice): "
+    "the restricted loss is below 50% of its initial value, the excluded loss over 10% above its least value until "
+    "then, and the Gini coefficient over 10% above its initial value (all our choices). Most networks show all three "
+    "(exact limits, 2%); in part if not, but most show some (2% over the three). Two-layer networks are reported.",
+    revised="The rule asked, over two-layer networks too, for a rank correlation of each measure with the remaining "
+    "time, which is our addition, and left the claim undecided. The source says that the measures change before, which "
+    "is now judged. We knew that the losses do so in all transformers; the Gini coefficient was kept by its median "
+    "alone. New seeds judge.",
 )
-def measures_predict(tables: Tables) -> Verdict:
-    from scipy.stats import norm
+def measures_change_first(tables: Tables) -> Verdict:
+    rows = _transformers(tables)
+    if "gini" not in rows:
+        raise InsufficientData("the Gini coefficient of each network before it generalises")
+    verdict = _all_or_some("transformers whose measures all change first", _changed(rows))
+    others = tables["phases"][tables["phases"]["generalised"] & ~tables["phases"]["network"].isin(rows["network"])]
+    shares = {
+        str(network): {name: float(each.mean()) for name, each in _changed(own).items()}
+        for network, own in others.groupby("network", sort=False)
+    }
+    return verdict.but(**shares)
 
-    needs = f"{LEAST} networks or more at half of their median time: the laptop scale"
-    rows = table(tables, "table", needs, predictor=list(MEASURES), share=0.5)
-    if rows["trials"].min() < LEAST:
-        raise InsufficientData(needs)
-    ranks, spread = rows["correlation"].fillna(0).astype(float), np.sqrt(1.06 / (rows["trials"] - 3))
-    moved, reach = np.arctanh(ranks.abs()) / spread, norm.isf(LEVEL / 2 / len(rows)) * spread
-    rows = rows.assign(low=np.tanh(np.arctanh(ranks) - reach), high=np.tanh(np.arctanh(ranks) + reach))
-    loss = table(tables, "table", needs, predictor="held-out loss", share=0.5)
-    of_loss = dict(zip(loss["network"], loss["correlation"], strict=True))
-    parts = {}
-    for row, p in zip(rows.to_dict("records"), holm(list(2 * norm.sf(moved))), strict=True):
-        largest = max(abs(row["low"]), abs(row["high"]))
-        other = of_loss[row["network"]]
-        interval = f"{row['low']:.2f} to {row['high']:.2f}"
-        because = f"rank correlation {row['correlation']:.2f} ({interval}), of the held-out loss {other:.2f}"
-        numbers = {"correlation": row["correlation"], "interval": [row["low"], row["high"]], "p": p, "of_loss": other}
-        name = f"{row['network']}, {row['predictor']}"
-        parts[name] = decided(p <= LEVEL, largest < NONE, because, numbers, LEVEL, "more networks")
-    verdict = combine(parts, error_rate=LEVEL)
-    needs = "the measures along training: a measure may change early and predict nothing"
-    return verdict.but(UNDECIDED, needs=needs) if verdict.verdict == FAILS else verdict
+
+def _changed(rows: pd.DataFrame) -> dict[str, "pd.Series[bool]"]:
+    return {
+        "the restricted loss has fallen": rows["restricted"] < FALLEN,
+        "the excluded loss has risen": rows["excluded"] > RISEN,
+        "the Gini coefficient has risen": rows["gini"] > RISEN,
+    }
 
 
 @claim(
@@ -80,11 +75,16 @@ def three_phases(tables: Tables) -> Verdict:
         "circuit formation: the excluded loss has risen": rows["excluded"] > RISEN,
         "clean-up: the weights shrink from then on": rows["norm"] < SHRUNK,
     }
+    return _all_or_some("transformers that show all phases", shown)
+
+
+def _all_or_some(what: str, shown: Mapping[str, "pd.Series[bool]"]) -> Verdict:
+    """Decide whether most networks show all of some properties; in part if most show one of them."""
     every = pd.DataFrame(shown).all(axis=1)
-    verdict = by_share("transformers that show all phases", int(every.sum()), len(rows))
+    verdict = by_share(what, int(every.sum()), len(every))
     counts: dict[str, Any] = {name: int(each.sum()) for name, each in shown.items()}
     parts = {
-        name: by_share(name, count, len(rows), level=LEVEL / len(counts)).verdict for name, count in counts.items()
+        name: by_share(name, count, len(every), level=LEVEL / len(counts)).verdict for name, count in counts.items()
     }
     held = ", ".join(name for name, part in parts.items() if part == HOLDS)
     if verdict.verdict == FAILS and held:
@@ -120,4 +120,4 @@ def _transformers(tables: Tables) -> pd.DataFrame:
     return at_least(FEWEST, rows[rows["network"].str.startswith("transformer")], needs)
 
 
-CLAIMS = (measures_predict, three_phases, sparse_embedding)
+CLAIMS = (measures_change_first, three_phases, sparse_embedding)
