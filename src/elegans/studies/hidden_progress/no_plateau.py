@@ -248,7 +248,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "0.62 and 0.37 at the printed rates. The claim held in part, and was then undecided, on fresh seeds too, at shares "
     "that no number of trials would have decided. One half now parts both verdicts, since above it there is a plateau "
     "in all claims of this study; the statement added that the error falls about linearly, which it does in no cell. "
-    "The verdict rests on seeds drawn after the rule was changed.",
+    "On seeds drawn after the rule was changed, it holds in part.",
 )
 def no_plateau(tables: Tables) -> Verdict:
     cells = {
@@ -315,8 +315,8 @@ def faster_descent(tables: Tables) -> Verdict:
     "rule judged the same tables. Later the error rate of 5% became 2% in total, with the same verdict. A share below "
     "1/2 counted as no plateau; elsewhere in this study only one below 1/4 does. The claim held in part, for all but "
     "width 10 at B = 1 (0.20, limits 0.10 and 0.39), and was then undecided, on fresh seeds too. One half now parts "
-    "both verdicts, as for z^k networks, and there are four times as many trials at width 10. The verdict rests on "
-    "seeds drawn after the rule was changed.",
+    "both verdicts, as for z^k networks, and there are four times as many trials at width 10. On seeds "
+    "drawn after the rule was changed, it holds in part, for all but width 10 at B = 1.",
 )
 def relu_plateau(tables: Tables) -> Verdict:
     cells = list(product(WIDTHS, (1, 32, 1024, LARGEST)))
