@@ -159,8 +159,8 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     "above 50%. The verdict was the same. A share above 50% held in part, although whether nearly all networks are "
     "perfect was open; it then decided nothing. The claim held in part, and was then undecided, on fresh seeds too. "
     "The source says neither that all nor that nearly all networks are perfect: a typical one must be. The limit is "
-    "now one half. We knew the old shares, 35 of 38 and 36 of 40; the verdict rests on seeds drawn after the rule was "
-    "changed.",
+    "now one half. We knew the old shares, 35 of 38 and 36 of 40; on seeds drawn after the rule was changed, the claim "
+    "holds.",
 )
 def perfect(tables: Tables) -> Verdict:
     parts = {}
