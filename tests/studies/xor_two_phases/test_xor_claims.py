@@ -16,6 +16,7 @@ from elegans.studies.xor_two_phases import (
     xor_few_neurons,
     xor_heavy,
     xor_lemmas,
+    xor_lemmas_claims,
     xor_phases,
     xor_phases_claims,
     xor_samples,
@@ -40,6 +41,24 @@ def test_statements_of_theory_hold_in_part_where_one_check_is_violated(name):
         assert THEORY[name].decide(checks(rows)).verdict == expected
     with pytest.raises(InsufficientData):
         THEORY[name].decide(checks([other]))
+
+
+@pytest.mark.parametrize("name", ["margin-growth", "clean-gradient-distance", "clean-gradient-cap", "final-loss"])
+def test_runs_whose_networks_are_not_signal_heavy_decide_nothing(name):
+    claim = f"xor/{name}"
+    rows = [check(claim, "built", 0.5, 1), check(claim, "beyond the bound, run", [2.0] * 10, 1)]
+    found = THEORY[claim].decide(checks(rows))
+    assert found.verdict == "holds"
+    assert found.numbers["beyond the bound, run"]["worst"] == 2
+
+
+@pytest.mark.parametrize(("worst", "expected"), [(0.1, "holds"), (0.9, "undecided")])
+def test_lemma_c3_holds_for_most_runs_if_it_does_for_the_worst_of_ten(worst, expected):
+    names = (xor_lemmas_claims.HALFWAY, xor_lemmas_claims.WIDE)
+    rows = [check("xor/lemma-c3", "the bound", 0.5, 1)]
+    rows += [check("xor/lemma-c3", name, [0.0] * 9 + [worst], 0.5) for name in names]
+    found = THEORY["xor/lemma-c3"].decide(checks(rows))
+    assert (found.verdict, found.error_rate > 0) == (expected, expected == "holds")
 
 
 def test_every_statement_of_theory_has_checks_at_the_scale_of_its_rule():

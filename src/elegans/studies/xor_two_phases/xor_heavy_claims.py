@@ -4,7 +4,7 @@ from functools import partial
 
 from elegans.experiments import Claim, Tables, Verdict
 from elegans.experiments.claims import HOLDS, UNDECIDED
-from elegans.experiments.rules import by_checks, checked, table
+from elegans.experiments.rules import by_checks, table
 
 BUILT = (
     "Built (zeta, H)-signal-heavy networks at the limit of the definition, d = 12, H = 1, zeta = e^-10, e^-12, "
@@ -17,6 +17,11 @@ RUNS = (
 )
 RUN = ", run"
 """The end of the names of checks that follow a run; its networks do not meet the definition of signal-heavy ones."""
+REPORTED = (
+    "Every one of ten runs had to keep a bound as well, with no error rate, although their networks are not "
+    "signal-heavy as the statement asks. They are now reported, as for the other claims on such networks; this was "
+    "changed after the tables had been seen. The verdict is the same."
+)
 
 
 def on_built(tables: Tables, *, claim: str, needs: str = "") -> Verdict:
@@ -42,9 +47,10 @@ CLAIMS = (
         source="Lemmas 4.4 (2, 3), D.3, D.12 and D.13",
         setting="signal-heavy networks with zeta <= e^(-10H), eta <= zeta^3; not stated: o(1)",
         rule=f"{BUILT}The factors differ from the bounds by at most 10% at e^-10, and by less than half as much at "
-        f"e^-14. {RUNS}: once all margins are 1, the mean ratio of growth to each bound is within 5% of 1 in every "
-        "run (our thresholds).",
-        decide=checked("xor/margin-growth"),
+        f"e^-14 (our thresholds). Reported, not judged: {RUNS}; once all margins are 1, by how much the mean ratio of "
+        "growth to each bound differs from 1 in the worst run.",
+        revised=REPORTED,
+        decide=partial(on_built, claim="xor/margin-growth"),
     ),
     Claim(
         id="xor/signal-heavy-kept",
@@ -86,9 +92,10 @@ CLAIMS = (
         "and 4||w|| zeta E||aw||.",
         source="Equation 4.6, Lemma D.5",
         setting="zeta <= e^(-10H)",
-        rule=f"{BUILT}No violation. {RUNS}: once the signal dominates, the mean square difference between the slope "
-        "at x and at its projection is at most 0.01 of the slope's mean square in every run (our threshold).",
-        decide=checked("xor/clean-gradient-distance"),
+        rule=f"{BUILT}No violation. Reported, not judged: {RUNS}; once the signal dominates, the mean square "
+        "difference between the slope at x and at its projection, over the slope's mean square, in the worst run.",
+        revised=REPORTED,
+        decide=partial(on_built, claim="xor/clean-gradient-distance"),
     ),
     Claim(
         id="xor/clean-gradient-cap",
@@ -96,9 +103,11 @@ CLAIMS = (
         "g_max ||w||, and ||w||^2 grows per step by a factor of at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max.",
         source="Lemmas D.10 and D.11, section 4.1.1",
         setting="D.10 for any network, D.11 for signal-heavy ones with high probability",
-        rule=f"D.10 by its closed form on 10,000 random neurons, and by ascent. {BUILT}{RUNS}: in every run, at most "
-        "1% of the light neurons' steps exceed the bound of D.11 with the relaxed zeta (our threshold).",
-        decide=checked("xor/clean-gradient-cap"),
+        rule=f"D.10 by its closed form on 10,000 random neurons, and by ascent. {BUILT}No violation. Reported, not "
+        f"judged: {RUNS}; the share of the light neurons' steps above the bound of D.11 with the relaxed zeta, in the "
+        "worst run.",
+        revised=REPORTED,
+        decide=partial(on_built, claim="xor/clean-gradient-cap"),
     ),
     Claim(
         id="xor/final-loss",
@@ -106,8 +115,9 @@ CLAIMS = (
         "most 4 exp(-least heavy margin).",
         source="Lemma D.14, end of the proof of Theorem E.1",
         setting="eta <= zeta^2, d large; the factor 4 stands for 2 (1 + o(1))",
-        rule=f"{BUILT}No violation. {RUNS}: in every run, the held-out loss is at most the bound at every fifth step "
-        "after all margins have reached 1.",
-        decide=checked("xor/final-loss"),
+        rule=f"{BUILT}No violation. Reported, not judged: {RUNS}; the held-out loss over its bound at every fifth step "
+        "after all margins have reached 1, in the worst run.",
+        revised=REPORTED,
+        decide=partial(on_built, claim="xor/final-loss"),
     ),
 )

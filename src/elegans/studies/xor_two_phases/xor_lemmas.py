@@ -31,7 +31,7 @@ from elegans.studies.xor_two_phases.theory.network import (
     xor_sizes,
     xor_slope,
 )
-from elegans.studies.xor_two_phases.xor_lemmas_claims import CLAIMS
+from elegans.studies.xor_two_phases.xor_lemmas_claims import CLAIMS, HALFWAY, WIDE
 
 Rows = Iterator[dict[str, Any]]
 C4, C2, C3 = "xor/lemma-c4", "xor/lemma-c2", "xor/lemma-c3"
@@ -136,8 +136,8 @@ def weak_influence(dimensions: Sequence[int], runs: int, points: int, first_seed
         start, half = (_influence(*passed[index], generator, points) for index in (0, (len(passed) - 1) // 2))
         few.append(1 - float((half[0] < 1).mean()))
         strong += [float(ratio[wide].max(initial=0)) for ratio, wide in (start, half)]
-    yield check(C3, "share of neurons below Eq. 4.3, halfway", few, 0.5)
-    yield check(C3, "wherever s > 100 E||a w_12||", strong, 1.0)
+    yield check(C3, HALFWAY, few, 0.5)
+    yield check(C3, WIDE, strong, 1.0)
 
 
 def _influence(

@@ -1,9 +1,27 @@
 """The claims on lemmas that hold for any network."""
 
-from elegans.experiments import Claim
-from elegans.experiments.rules import checked
+from elegans.experiments import Claim, Tables, Verdict
+from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.rules import by_checks, by_share, checked, combine, table
 
 EXACTLY = "Enumeration of all inputs, or double precision: one violation beyond rounding counts against it."
+HALFWAY, WIDE = "share of neurons below Eq. 4.3, halfway", "wherever s > 100 E||a w_12||"
+"""The checks along runs; the first has one case per run."""
+
+
+def by_influence(tables: Tables) -> Verdict:
+    """Decide Lemma C.3 by its bound and by the runs; the table keeps the worst run, so it tells only if all keep it."""
+    rows = table(tables, "checks", "the computations of this statement", claim="xor/lemma-c3")
+    along = rows[rows["check"].isin([HALFWAY, WIDE])]
+    parts = {"the bound": by_checks({"checks": rows.drop(along.index)}, claim="xor/lemma-c3")}
+    if len(along):
+        count = int(along.loc[along["check"] == HALFWAY, "cases"].iloc[0])
+        share = by_share("runs in which most neurons are below Equation 4.3", count, count)
+        needs = "how many of the runs have the property: the table keeps the worst"
+        parts["the plane"] = share if along["satisfied"].all() else Verdict(UNDECIDED, needs, needs=needs)
+    return combine(parts)
+
+
 CLAIMS = (
     Claim(
         id="xor/lemma-c4",
@@ -34,10 +52,13 @@ CLAIMS = (
         source="Lemma C.3, Equation 4.5, section 4.1",
         setting="E||aw|| at most a power of d; not stated: a last term that is smaller than any power of d (here 0)",
         rule="The bound by enumeration, as for xor/lemma-c2. Then five runs each at d = 64 and 256, theta = 0.01, "
-        "halfway to the step at which the signal is found, with gradients over 60,000 points: in every run the "
-        "difference is below the gradient of Equation 4.3 for at least half of the neurons (our threshold), and for "
-        "all with s > 100 E||a w_12||.",
-        decide=checked("xor/lemma-c3"),
+        "halfway to the step at which the signal is found, with gradients over 60,000 points: in most runs (exact "
+        "limits, 2%) the difference is below the gradient of Equation 4.3 for at least half of the neurons (our "
+        "threshold), and for all with s > 100 E||a w_12||. The table keeps the worst run: if it has the property, all "
+        "ten have, and so have 68% of all runs at least; if not, the claim is undecided.",
+        revised="Every run had to have the property, with no error rate. The rule was changed after the tables had "
+        "been seen. The verdict is the same.",
+        decide=by_influence,
     ),
     Claim(
         id="xor/layer-balance",
