@@ -234,7 +234,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="Gromov (2023), section 2, figure 1",
     setting="p = 97, N = 500, fraction 0.49, full batches; not stated: the learning rate; here: p = 23, N = 128, 0.7",
     rule="In most trials the test error is above 50% (our choice) when the train error reaches 1%, and falls to 1% "
-    "later (exact limits, 2%). Of the source's operations, only addition is trained.",
+    "later (exact limits, 2%). How much later is reported: the source names no factor. Of the source's operations, "
+    "only addition is trained.",
 )
 def groks_unregularised(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS, optimiser="gd")
