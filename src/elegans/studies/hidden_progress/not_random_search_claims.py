@@ -67,10 +67,10 @@ def early_luck(tables: Tables) -> Verdict:
     rule="The ratio (q99 - q50) / (q50 - q1) is above 3 to hold, below it to fail (our choice; it is 1 for a symmetric "
     "distribution and 5.7 for an exponential); by bootstrap limits at 2% over the networks, with at least 10^4 trials "
     "of each. Unsolved trials are infinite.",
-    revised="The error rate was 1% for each of three networks; now the total is 2%. The verdict is the same. A ratio "
-    "below 3 failed, though an upper tail of twice the lower one is no light tail; a ratio now fails below 1. The "
-    "claim held in part, for all but (ii) with 1.57, and was then undecided, although its limits, 1.48 and 1.72, leave "
-    "no doubt about the ratio. It fails below 3 again, and the claim holds in part again.",
+    revised="First the error rate was 1% for each of three networks, not 2% in all; the verdict was the same. A ratio "
+    "failed below 3, and the claim held in part: (ii) has 1.57. Then a ratio failed below 1 only, since an "
+    "upper tail of twice the lower one is not light, and the claim was undecided, although the limits of 1.57 "
+    "are 1.48 and 1.72. Now it fails below 3 again, on the same tables, and the claim holds in part again.",
 )
 def heavy_tail(tables: Tables) -> Verdict:
     samples, parts = _samples(tables), {}
