@@ -105,10 +105,12 @@ def ends(ratios, spread=0.001, **cell):
     return pd.DataFrame({"seed": range(count), "ratio": ratios}).assign(**fixed, **cell)
 
 
-def powers(counted, small=1.0, initial=0.1, seeds=6, **cell):
-    """Return the table ``neurons`` of one cell; per seed strong neurons of these powers, and a small one."""
+def powers(counted, small=1.0, initial=0.1, seeds=6, weak=0.2, **cell):
+    """Return the table ``neurons`` of one cell; per seed strong neurons of these powers, and one of the size weak."""
     rows = [
-        (seed, power, size) for seed in range(seeds) for power, size in [*((one, 1.0) for one in counted), (small, 0.2)]
+        (seed, power, size)
+        for seed in range(seeds)
+        for power, size in [*((one, 1.0) for one in counted), (small, weak)]
     ]
     return pd.DataFrame(rows, columns=["seed", "power", "size"]).assign(initial_power=initial, **cell)
 
@@ -150,6 +152,7 @@ def test_networks_of_another_p_leave_published_claims_undecided(claim):
         ({"counted": [1.0, 1.0]}, "holds"),
         ({"counted": [1.0, 1.0], "small": 0.6}, "holds in part"),
         ({"counted": [1.0] * 99, "small": 0.6}, "holds in part"),
+        ({"counted": [1.0] * 8, "small": 0.6, "weak": 0.01}, "holds in part"),  # a ninth of all, too weak to count
         ({"counted": [1.0, 0.6]}, "fails"),
         ({"counted": [1.0, 1.0], "initial": 0.8}, "fails"),
         ({"counted": [1.0, 1.0], "seeds": 5}, "undecided"),
@@ -225,7 +228,7 @@ PARITY = {"n": 10, "k": 4, "width": 40, "r": 5, "init": "dense"}
 
 @pytest.mark.parametrize(
     ("ratios", "expected"),
-    [([0.97] * 8, "holds"), ([0.92] * 8, "holds in part"), ([0.5] * 8, "fails"), ([0.97] * 7, "undecided")],
+    [([0.97] * 8, "holds"), ([0.92] * 8, "holds"), ([0.87] * 8, "fails"), ([0.97] * 7, "undecided")],
 )
 def test_the_parity_approaches_the_largest_margin(ratios, expected):
     tables = {"margins": pd.concat([ends(ratios, **PARITY), ends([0.1] * 8, **{**PARITY, "r": 1})])}
@@ -233,7 +236,7 @@ def test_the_parity_approaches_the_largest_margin(ratios, expected):
 
 
 @pytest.mark.parametrize(
-    ("strong", "weak", "expected"), [(1.0, 1.0, "holds"), (1.0, 0.5, "holds in part"), (0.5, 0.5, "fails")]
+    ("strong", "weak", "expected"), [(1.0, 1.0, "holds"), (1.0, 0.5, "holds"), (0.5, 1.0, "fails")]
 )
 def test_neurons_of_a_parity_are_sign_vectors_if_all_strong_ones_are(strong, weak, expected):
     rows = [
@@ -251,13 +254,13 @@ S5 = {"group": "S5", "width": 2000, "r": 3, "init": "dense"}
 
 @pytest.mark.parametrize(
     ("s3", "s4", "expected"),
-    [(0.98, 0.96, "holds"), (0.98, 0.93, "holds in part"), (0.98, 0.5, "holds in part"), (0.5, 0.5, "fails")],
+    [(0.98, 0.96, "holds"), (0.98, 0.93, "holds"), (0.98, 0.5, "holds in part"), (0.5, 0.5, "fails")],
 )
 def test_small_groups_approach_the_largest_margin_if_both_do(s3, s4, expected):
     tables = {"margins": pd.concat([ends([one] * 8, **GROUPS[name]) for name, one in (("S3", s3), ("S4", s4))])}
     assert verdict("group-margins", "s3-s4-reach-largest-margin", tables) == expected
     large = {"margins": ends([s4] * 6, **S5)}
-    alone = {0.96: "holds", 0.93: "holds in part", 0.5: "fails"}
+    alone = {0.96: "holds", 0.93: "holds", 0.5: "fails"}
     assert verdict("group-margins", "s5-reaches-largest-margin", large) == alone[s4]
 
 
@@ -310,12 +313,12 @@ def test_a_network_may_have_more_than_the_minimiser_of_its_penalised_loss_at_a_h
 
 
 @pytest.mark.parametrize(
-    ("slope", "trained", "seeds", "expected"),
-    [(-1, 0.999, 8, "holds"), (-1, 0.9, 8, "holds in part"), (-0.5, 0.999, 8, "fails"), (-1, 0.999, 7, "undecided")],
+    ("slope", "limit", "trained", "expected"),
+    [(-1, 1, 0.999, "holds"), (-1, 1, 0.9, "holds"), (-2, 1, 0.999, "holds"), (-1, 0.99, 0.999, "fails")],
 )
-def test_minimisers_tend_to_the_largest_margin_like_one_over_the_logarithm(slope, trained, seeds, expected):
+def test_minimisers_tend_to_the_largest_margin_at_any_rate(slope, limit, trained, expected):
     penalties = 10.0 ** -np.arange(3, 25)
-    ratios = 1 - 0.2 * np.log(1 / penalties) ** slope
+    ratios = limit - 0.2 * np.log(1 / penalties) ** slope
     rows = [
         {"task": task, "r": r, "penalty": penalty, "ratio": 1.0 if task in penalty_path.OTHERS else ratio}
         for task in ("S3", "S4", "S5", *penalty_path.OTHERS)
@@ -323,6 +326,9 @@ def test_minimisers_tend_to_the_largest_margin_like_one_over_the_logarithm(slope
         for penalty, ratio in zip(penalties, ratios, strict=True)
     ]
     cells = [(r, penalty) for r in (1, 2, 3) for penalty in penalty_path.TRAINED]
-    ends = [{"r": r, "penalty": at, "seed": seed, "ratio": trained} for r, at in cells for seed in range(seeds)]
+    ends = [{"r": r, "penalty": at, "seed": seed, "ratio": trained} for r, at in cells for seed in range(8)]
     tables = {"minimisers": pd.DataFrame(rows), "trained": pd.DataFrame(ends).assign(optimum=1.0)}
     assert verdict("penalty-path", "theorem-7.1-small-penalty", tables) == expected
+    large = tables["minimisers"]["penalty"] > 1e-20
+    few = tables | {"minimisers": tables["minimisers"][large]}
+    assert verdict("penalty-path", "theorem-7.1-small-penalty", few) == "undecided"

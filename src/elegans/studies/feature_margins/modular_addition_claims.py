@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import IN_PART
 from elegans.experiments.rules import by_share, in_order, table
 from elegans.studies.feature_margins.rules import (
     COUNTS,
+    MOST,
+    NEAR,
     SINGLE,
     approaches,
     either,
@@ -47,16 +50,22 @@ def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
 
 @claim(
     id="margins/mod-reaches-largest-margin",
-    statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty approaches the largest "
-    "normalised margin that theory allows.",
+    statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty approaches, and "
+    "asymptotically reaches, the largest normalised margin that theory allows.",
     source="figure 7.1(c), section 7.4",
     setting=SETTING + "; not stated: the value reached",
-    rule="Median over seeds, at least 6, of the last ratio to the largest margin: holds if it is at least 0.99, in "
-    "part from 0.90 on, fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2%). The "
+    rule="Section 7.4 says that networks approach the largest margin, figure 7.1(c) that they asymptotically reach it, "
+    "which is said of no other task. Median over seeds, at least 6, of the last ratio to the largest margin: "
+    "approached if it is at least 0.90, as for the other tasks, and reached if at least 0.99 (our thresholds; "
+    "one-sided limits, which are order statistics, 2%). Holds if reached, holds in part if only approached. The "
     "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
+    revised="The statement was that networks approach the largest margin, with a threshold of 0.99 although it was "
+    "0.95 for other tasks. It now names what the figure says as well. The thresholds and the verdict are the same.",
 )
 def largest_margin(tables: Tables) -> Verdict:
-    return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, p=P, width=WIDTH, activation=QUADRATIC)
+    verdict = approaches(tables, NEEDS, above=0.99, part=NEAR, least=SEEDS, p=P, width=WIDTH, activation=QUADRATIC)
+    partly = verdict.verdict == IN_PART
+    return verdict.but(needs="holds for approaching it, not for reaching it") if partly else verdict
 
 
 @claim(
@@ -67,15 +76,17 @@ def largest_margin(tables: Tables) -> Verdict:
     setting=SETTING + "; not stated: whether a frequency and its negative are one (they must be), the constant term",
     rule=(
         MAJORITY
-        + "Property: all neurons of at least 5% of the largest norm have power of at least 0.99, and the mean initial "
-        "power is within 0.1 of that of random vectors, 0.118. Holds in part if only neurons of at least one half of "
-        "the norm, or 95% of the neurons, have it (thresholds ours)."
+        + "Property: 95% of all neurons, and all neurons of at least 5% of the largest norm, have power of at least "
+        "0.99, and the mean initial power is within 0.1 of that of random vectors, 0.118. Holds in part if only "
+        "neurons of at least one half of the norm, or 95% of those of at least 5%, have it (thresholds ours)."
     ),
-    revised="The mean initial power had to be below 0.5. It is now compared with that of random vectors, after the "
-    "tables had been seen. The verdict is the same.",
+    revised="The mean initial power had to be below 0.5. It is now compared with that of random vectors. Neurons below "
+    "5% of the largest norm, a third of all, did not count; now 95% of all neurons must have the property as well. "
+    "Both changes were made after the tables had been seen. The verdict is the same.",
 )
 def single_frequency(tables: Tables) -> Verdict:
-    return single_features(rows_of(tables, "neurons", QUADRATIC), "neurons are single frequencies", START)
+    neurons = rows_of(tables, "neurons", QUADRATIC)
+    return single_features(neurons, "neurons are single frequencies", START, of_all=MOST)
 
 
 @claim(
