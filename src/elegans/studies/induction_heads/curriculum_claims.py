@@ -4,7 +4,7 @@ import pandas as pd
 
 from elegans.experiments import Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine, decided, table
-from elegans.studies.induction_heads.rules import BESIDE, CLOSED, HALF, gap_closed, in_order
+from elegans.studies.induction_heads.rules import CLOSED, gap_closed, in_order
 
 LENGTH, SEQUENCES = 100, 1_000_000
 """The length of figures E.1 and E.2 (the proposition names none), and the number of sequences of the paper scale."""
@@ -20,10 +20,12 @@ LENGTH, SEQUENCES = 100, 1_000_000
     rule="Added to the list of claims. SGD takes 10^6 sampled sequences per step, and we judge means and standard "
     "errors over 5000 networks; the second step starts from the exact weights after the first. W_11 and W_22 exceed "
     "W_12 and W_21, and v_2 exceeds every other coordinate, both beyond sampling error at a joint level of 2%. The "
-    "best multiple of the mean weights' logits closes 85% of the gap from unigrams to bigrams and has at most twice "
-    "the loss of bigrams; in part if it closes half of the gap (our choice). The bigram solution itself cannot meet "
-    "this part: exact bigram counts with the best factor close 84% of the gap, at 2.3 times the loss.",
-    revised="The claim was undecided until 10^6 sequences were run. The rule is unchanged.",
+    "best multiple of the mean weights' logits closes 85% of the gap between the best multiples of unigram counts and "
+    "of bigram counts (our choice), so that bigram counts close all of it; if not, this part fails.",
+    revised="The claim was undecided until 10^6 sequences were run. The predictor then had to close 85% of the gap "
+    "between the smoothed strategies at twice the loss of bigrams or less, which bigram counts miss (84%, at 2.3 "
+    "times), and held in part because it closed half. Now the counts are the lines, and the part fails. The rule was "
+    "changed after the table had been seen. The claim holds in part, as before, for W and v.",
 )
 def on_sequences(tables: Tables) -> Verdict:
     pair, position = (_rows(tables, name, step=2) for name in ("pair", "position"))
@@ -46,14 +48,13 @@ def _rows(tables: Tables, name: str, **where: object) -> pd.DataFrame:
 
 
 def _predictor(rows: pd.DataFrame) -> Verdict:
-    """Decide whether the best multiple of the mean weights' logits predicts about as well as bigram counts."""
+    """Decide whether the best multiple of the mean weights' logits predicts about as well as that of bigram counts."""
     row = rows.iloc[0]
-    closed = float(gap_closed(row["loss"], row["line.unigram"], row["line.bigram"]))
-    ratio = float(row["loss"] / row["line.bigram"])
-    because = f"it closes {closed:.3g} of the gap from unigrams to bigrams, at {ratio:.3g} times the loss of bigrams"
+    closed = float(gap_closed(row["loss"], row["unigram_loss"], row["bigram_loss"]))
+    ratio = float(row["loss"] / row["bigram_loss"])
+    because = f"it closes {closed:.3g} of the gap from unigram to bigram counts, at {ratio:.3g} times the loss of these"
     numbers = {"gap_closed": closed, "over_bigrams": ratio, "loss": float(row["loss"])}
-    near, half = closed >= CLOSED and ratio <= BESIDE, closed >= HALF
-    return decided(near, not half, because, numbers, 0.0, "", part="half of the gap" if half else "")
+    return decided(closed >= CLOSED, closed < CLOSED, because, numbers, 0.0, "")
 
 
 CLAIMS = (on_sequences,)
