@@ -32,7 +32,8 @@ def largest_margin(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
     """Decide by the final ratios on each group; ratios for other penalties and initial weights are reported too."""
     parts = {}
     for group, width in widths.items():
-        needs, where = NEEDS[group], {"group": group, "width": width}
+        needs = NEEDS[group]
+        where: dict[str, Any] = {"group": group, "width": width}
         rows = table(tables, "margins", needs, **where).sort_values("step")
         choices: dict[str, Any] = {}
         for (r, init), chosen in rows.groupby(["r", "init"], sort=False):

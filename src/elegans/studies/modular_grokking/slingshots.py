@@ -185,7 +185,8 @@ def occur(tables: Tables) -> Verdict:
         )
         for arm, rows in arms.items()
     }
-    return cycles["rounded"].but(**{"small terms kept": cycles["small terms kept"].numbers})
+    reported: dict[str, Any] = {"small terms kept": cycles["small terms kept"].numbers}
+    return cycles["rounded"].but(**reported)
 
 
 @claim(
