@@ -38,7 +38,7 @@ def measures_change_first(tables: Tables) -> Verdict:
         raise InsufficientData("the Gini coefficient of each network before it generalises")
     verdict = _all_or_some("transformers whose measures all change first", _changed(rows))
     others = tables["phases"][tables["phases"]["generalised"] & ~tables["phases"]["network"].isin(rows["network"])]
-    shares = {
+    shares: dict[str, Any] = {
         str(network): {name: float(each.mean()) for name, each in _changed(own).items()}
         for network, own in others.groupby("network", sort=False)
     }

@@ -160,9 +160,10 @@ APART = (
 )
 def beats_forests(tables: Tables) -> Verdict:
     rows = benchmark(tables)
-    groups = rows[~rows["reduced"].astype(bool)].groupby(["table", "fraction"])
-    each = {setting: _best_less_forest(cells) for setting, cells in groups if setting[1] in PARTS}
-    pairs = {(table, PARTS[share]): values for (table, share), values in each.items() if len(values) >= TRIALS}
+    rows = rows[~rows["reduced"].astype(bool)]
+    named = rows.assign(part=rows["fraction"].map(PARTS)).groupby(["table", "part"])
+    each = {(str(table), str(part)): _best_less_forest(cells) for (table, part), cells in named}
+    pairs = {setting: values for setting, values in each.items() if len(values) >= TRIALS}
     at_least(6, {table for table, _ in pairs}, "6 tables with forests and 10 trials")
     p = [[sign_test(int((way * values > 0).sum()), len(values)) for values in pairs.values()] for way in (-1, 1)]
     found = [{name for name, q in zip(pairs, holm(one), strict=True) if q <= LEVEL / 2} for one in p]
