@@ -30,7 +30,7 @@ ours."""
     revised="The rule asked, over two-layer networks too, for a rank correlation of each measure with the remaining "
     "time, which is our addition, and left the claim undecided. The source says that the measures change before, which "
     "is now judged. We knew that the losses do so in all transformers; the Gini coefficient was kept by its median "
-    "alone. New seeds judge.",
+    "alone. On seeds drawn after the rule was changed, the claim holds.",
 )
 def measures_change_first(tables: Tables) -> Verdict:
     rows = _transformers(tables)
