@@ -68,7 +68,7 @@ def ticket_learns(tables: Tables) -> Verdict:
     "where fresh networks mostly fail and tickets do better, but tickets do not learn by the rule of another claim and "
     "our threshold of one half (39%, at weight decay 0). Such strata then decided nothing, and the claim was "
     "undecided. Whether most tickets learn is that other claim's question, and no longer counts here. We knew the old "
-    "shares; the verdict rests on seeds drawn after the rule was changed.",
+    "shares when the rule was changed; it has not been run on new seeds yet.",
 )
 def random_fails(tables: Tables) -> Verdict:
     strata = _strata(tables)
