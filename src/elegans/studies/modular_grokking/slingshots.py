@@ -172,7 +172,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     revised="One spike was enough, the norm did not count, and the error rate was 10%. Then the norm had to double "
     "from the fit to the end, not to jump, and the loss that keeps small probabilities, an addition of ours, was "
     "judged as well: the claim held in part, for the rounded loss. Now that loss alone is judged, and the claim holds. "
-    "Both changes were made after the tables had been seen.",
+    "Both changes were made after the tables had been seen; on seeds drawn after them, the claim holds.",
 )
 def occur(tables: Tables) -> Verdict:
     arms = {arm: _trials(tables, arm).set_index("seed") for arm in ARMS}
