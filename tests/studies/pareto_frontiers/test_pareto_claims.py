@@ -586,8 +586,12 @@ def neighbours(time, trials=10, n=200):
     [
         (lambda name, value, size: 4000, "holds"),
         (lambda name, value, size: 500 if value == 0.3 else 4000, "fails"),
-        (lambda name, value, size: 500 if value == 0.3 and size else 4000, "undecided"),
-        (lambda name, value, size: 500 if value == 96 else 4000, "undecided"),
+        (lambda name, value, size: 500 if value == (0.3 if size else 0.03) else 4000, "fails"),
+        (lambda name, value, size: 500 if value == 0.3 and size else 4000, "holds in part"),
+        (lambda name, value, size: 500 if value == 96 else 4000, "holds"),
+        (lambda name, value, size: 950 if value == 0.3 else 4000, "holds"),
+        (lambda name, value, size: np.inf, "holds"),
+        (lambda name, value, size: 850 if value == 0.3 else 4000, "undecided"),
     ],
 )
 def test_hyperparameters_are_an_optimum_if_no_neighbour_is_faster(time, expected):

@@ -7,14 +7,16 @@ give.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, decided, table
+from elegans.experiments.rules import LEVEL, combine, decided, table
 from elegans.plots.style import figure_legend, name_of, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import setting_of, time_dots, timed_cells
-from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS, ratio_of_medians, times
+from elegans.studies.pareto_frontiers.rules import STEPS, ratio_of_medians, times
 from elegans.studies.pareto_frontiers.settings import INITS, trial
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -91,35 +93,43 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="appendix C.1",
     setting="n = 200, k = 3, width 10000; not stated: the grid, the sample, the initialisation, the number of runs",
     rule="The published setting and six neighbours (each of the three values changed by a factor of three, up and "
-    "down), 30000 examples and online, both initialisations, 10 trials per cell. Holds if no neighbour's median time "
-    "can be shorter by a factor of 1.2, in steps or in examples (bootstrap, 1% over the six); fails if one "
-    "neighbour's is in all four columns.",
+    "down), 30000 examples and online, both initialisations, 10 trials per cell. In each of the four columns a "
+    "neighbour is faster if its median time is shorter by a factor of 1.2, and certainly shorter, in steps and in "
+    "examples. A column holds if no neighbour can be faster, and fails if one is (bootstrap, 0.08% per limit). The "
+    "claim holds or fails if all four columns do, and holds in part if some hold and the others fail.",
+    revised="We changed the rule before any run that it judged. A larger batch that takes fewer steps but more "
+    "examples left the claim undecided, and so did a neighbour that is faster in some of the columns, however many "
+    "trials there were. The claim was undecided.",
 )
 def coarse_optimum(tables: Tables) -> Verdict:
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"
     rows = table(tables, "table", needs, task__n=200, task__k=3, model__width=10_000, steps=STEPS)
     if rows["trials"].min() < TRIALS or len(rows) < (1 + len(NEIGHBOURS)) * len(INITS) * len(SIZES):
         raise InsufficientData(needs)
-    faster: dict[str, int] = {}
-    open_settings, ratios = set(), {}
-    for (init, regime), cells in rows.groupby(["model.init", "regime"]):
-        chosen = cells[cells["setting"] == "as chosen"]
-        for setting, cell in cells[cells["setting"] != "as chosen"].groupby("setting"):
-            examples = float(cell["training.batch_size"].iloc[0]) / CHOSEN["training.batch_size"]
-            bounds = [
-                ratio_of_medians(times(chosen), times(cell) * scale, HALF_LEVEL / len(NEIGHBOURS))
-                for scale in (1.0, examples)
-            ]
-            ratios[f"{setting}, {init}, {regime}"] = bounds
-            quicker = all(each[0] >= FASTER and each[1] > 1 for each in bounds)
-            faster[str(setting)] = faster.get(str(setting), 0) + quicker
-            if any(each[2] >= FASTER for each in bounds):
-                open_settings.add(str(setting))
-    quickest = {setting: count for setting, count in faster.items() if count}
-    because = f"of {len(faster)} neighbours {len(quickest)} are faster by a fifth somewhere: {quickest or 'none'}"
-    everywhere = any(count == len(INITS) * len(SIZES) for count in quickest.values())
-    needs = f"more trials of {', '.join(sorted(open_settings))}"
-    return decided(not quickest and not open_settings, everywhere, because, ratios, LEVEL, needs)
+    columns = rows.groupby(["model.init", "regime"])
+    return combine({f"{init}, {regime}": _fastest(cells) for (init, regime), cells in columns}, LEVEL)
+
+
+def _fastest(cells: pd.DataFrame) -> Verdict:
+    """Return whether no neighbour can be faster than the chosen setting, or one is; ``cells`` are of one column."""
+    chosen, ratios = cells[cells["setting"] == "as chosen"], {}
+    faster, unclear = [], []
+    for setting, cell in cells[cells["setting"] != "as chosen"].groupby("setting"):
+        if np.isinf([np.median(times(rows)) for rows in (chosen, cell)]).all():
+            continue
+        examples = float(cell["training.batch_size"].iloc[0]) / CHOSEN["training.batch_size"]
+        bounds = [
+            ratio_of_medians(times(chosen), times(cell) * scale, LEVEL / len(NEIGHBOURS) / 4)
+            for scale in (1.0, examples)
+        ]
+        ratios[str(setting)] = bounds
+        if all(middle >= FASTER and low > 1 for middle, low, _ in bounds):
+            faster.append(str(setting))
+        elif all(high >= FASTER for _, _, high in bounds):
+            unclear.append(str(setting))
+    because = f"faster by a fifth: {', '.join(faster) or 'none'}; perhaps: {', '.join(unclear) or 'none'}"
+    needs = f"more trials of {', '.join(unclear)}"
+    return decided(not faster and not unclear, bool(faster), because, ratios, LEVEL / 4, needs)
 
 
 EXPERIMENT = Experiment(
