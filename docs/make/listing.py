@@ -186,8 +186,10 @@ def table(found: Iterable[ClaimEntry]) -> str:
     found = sorted(found, key=lambda claim: WORDS.index(word(claim)))
     runs = {kept[0].path: _run(kept[0]) for claim in found if (kept := verdict_of(claim.id))}
     for claim in found:
-        rules = {one.id: one.rule for one in find(claim.experiment).claims}
-        rule = f"<details><summary>Rule</summary>{set_in_page(rules[claim.id])}</details>"
+        known = {one.id: one for one in find(claim.experiment).claims}[claim.id]
+        setting = f"Setting: {set_in_page(known.setting)}.<br>" if known.setting else ""
+        summary = "Setting and rule" if setting else "Rule"
+        rule = f"<details><summary>{summary}</summary>{setting}{set_in_page(known.rule)}</details>"
         stated = f"{_stated(claim)} ({source_of(claim)}) `{claim.id}`"
         kept = verdict_of(claim.id)
         run = f" {runs[kept[0].path]}" if kept and len(runs) > 1 else ""

@@ -215,7 +215,7 @@ def csv_table(
 
 
 def checks_table(evidence: Evidence) -> str:
-    """Return the checks of a statement of theory: a summary, the violated ones as a table, and all of them, folded."""
+    """Return the checks of a statement of theory: a summary, those that failed as a table, and all of them, folded."""
     table = evidence.tables["checks"]
     title = table["claim"].str.partition("/")[2] + ": " + table["check"].map(escape).map(formatted)
     table = table.assign(margin=table["limit"] - table["worst"], title=title)
@@ -229,7 +229,7 @@ def checks_table(evidence: Evidence) -> str:
 
     violated = table[~table["satisfied"]]
     counted = f"**{summary(table).partition(';')[0]}"
-    shown = f"; violated are:**\n\n{lines(violated)}" if len(violated) else ".**"
+    shown = f"; these failed:**\n\n{lines(violated)}" if len(violated) else ".**"
     ordered = table.sort_values("satisfied", kind="stable")
     folded = lines(ordered).replace("\n", "\n    ")
     return f'{counted}{shown}\n\n??? note "Numbers: every check"\n\n    {folded}'

@@ -253,8 +253,8 @@ def test_a_table_of_checks_has_its_exceptions_first_with_margins_of_their_sign()
     table = checks([*rows, check("a/z", "equal", 0, 0)])["checks"]
     assert list(table["check"]) == ["printed", "other", "bound", "equal"]
     assert list(table["margin"]) == [-2, -np.inf, 0.8, 0]
-    assert summary(table) == "2 of 4 checks over 5 cases are satisfied; violated: y: printed, z: other"
-    assert summary(table[2:]) == "2 of 2 checks over 3 cases are satisfied"
+    assert summary(table) == "2 of 4 checks passed (5 cases); failed: y: printed, z: other"
+    assert summary(table[2:]) == "2 of 2 checks passed (3 cases)"
 
 
 def test_error_rates_of_checks_add_up_to_at_most_one():

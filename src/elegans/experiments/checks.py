@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from elegans.errors import counted
 from elegans.experiments.base import Scale
 from elegans.experiments.results import Tables
 from elegans.sweeps import Sweep
@@ -51,6 +52,7 @@ def summary(table: pd.DataFrame) -> str:
     """Return in one line how many checks of a table are satisfied, and which are not."""
     names = [f"{claim.partition('/')[2]}: {name}" for claim, name in zip(table["claim"], table["check"], strict=True)]
     satisfied = table["satisfied"].astype(bool)
-    counted = f"{satisfied.sum()} of {len(table)} checks over {table['cases'].sum():,} cases are satisfied"
+    cases = counted(int(table["cases"].sum()), "case")
+    found = f"{satisfied.sum()} of {counted(len(table), 'check')} passed ({cases})"
     missed = [name for name, passed in zip(names, satisfied, strict=True) if not passed]
-    return f"{counted}; violated: {', '.join(missed)}" if missed else counted
+    return f"{found}; failed: {', '.join(missed)}" if missed else found

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import holm as holm
+from elegans.errors import counted
 from elegans.experiments.claims import (
     CORRECTED,
     FAILS,
@@ -276,9 +277,10 @@ def by_checks(
     rows = table(tables, name, "the computations of this statement", claim=claim)
     aside = rows["check"].str.endswith(IN_THE_PROOF)
     violated = rows[~rows["satisfied"].astype(bool)]
-    because = f"{len(rows) - len(violated)} of {len(rows)} checks over {int(rows['cases'].sum())} cases are satisfied"
+    cases = counted(int(rows["cases"].sum()), "case")
+    because = f"{len(rows) - len(violated)} of {counted(len(rows), 'check')} passed ({cases})"
     if len(violated):
-        because += f"; violated: {', '.join(violated['check'])}"
+        because += f"; failed: {', '.join(violated['check'])}"
     compared = rows.set_index("check")[["worst", "limit", "cases"]].to_dict("index")
     numbers = {str(name): values for name, values in compared.items()}
     error = float(min(1.0, rows["error_rate"].sum()))
