@@ -70,16 +70,17 @@ def notebook(name: str) -> nbformat.NotebookNode:
     further = "\n".join(f"- {question}" for question in lesson.questions)
     texts = [
         f"# {lesson.title}\n\n**{phenomenon.shows}.** {lesson.idea}",
-        f"## The training\n\n{phenomenon.setting} It takes less than a minute.",
+        f"## The training\n\n{phenomenon.setting} The run takes less than a minute.",
         Code(f'import elegans as el\n\nshown = el.phenomena.show("{name}")\nprint(shown.story.finding)'),
-        f"## What happens\n\n{phenomenon.watch}",
+        f"## What happens\n\n{phenomenon.watch} Pictures that are not drawn below are on the page that `shown.write` "
+        "writes.",
         Code(
             "for moment in sorted(shown.story.moments, key=lambda moment: moment.step)[:8]:\n"
             '    print(f"step {moment.step:5}: {moment.text}")'
         ),
         Code(DRAWN),
         f'{lesson.reading}\n\n`shown.write("{name}.html")` writes a page with a slider over the steps; '
-        "`shown` as the last line of a cell displays it.",
+        "with `shown` as its last line, a notebook cell displays this page.",
         f"## Why\n\n{lesson.why}",
         f"**What theory says.** {phenomenon.theory}",
         f"## Try it\n\n{further}\n\nSource: {phenomenon.source} [All phenomena](../phenomena.md).",

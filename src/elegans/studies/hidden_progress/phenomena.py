@@ -31,7 +31,7 @@ def _hidden(train: Train, seed: int) -> Story:
     shown = thinned(steps, 120)
     moments = [Moment(0, "The network guesses: half of its answers are wrong.")]
     if seen is not None:
-        text = "For the first time, all three relevant inputs have moved further than any other."
+        text = "From here on, the weights of all three relevant inputs have moved further than those of any other."
         moments.append(Moment(seen, text))
     if leaves is not None:
         moments.append(Moment(leaves, "Now the error leaves the plateau, seemingly out of nowhere."))
@@ -50,7 +50,7 @@ def _hidden(train: Train, seed: int) -> Story:
     return Story(
         steps[shown].tolist(),
         [
-            Chart("The error: a plateau, then a cliff", {"held-out error": errors["held-out error"]}),
+            Chart("The error: a long plateau, then a fall", {"held-out error": errors["held-out error"]}),
             Chart("Below it: how far weights have moved", lines, scale="linear"),
         ],
         [
@@ -78,7 +78,8 @@ HIDDEN_PROGRESS = Phenomenon(
     "of the three inputs that matter creep ahead of all others.",
     theory="At initialisation the expected gradient is already larger on the relevant inputs; the difference, "
     "the Fourier gap, is known in closed form. Gradient descent accumulates this bias until the relevant "
-    "weights dominate, after on the order of nᵏ⁻¹ examples. It is not random search.",
+    "weights dominate, after a number of examples that grows as nᵏ⁻¹, with a large constant. In theory, then, "
+    "it is no random search.",
     further=(
         "elegans run hidden-progress --scale laptop",
         "elegans claims hidden-progress",

@@ -27,7 +27,7 @@ def _staircase(train: Train, seed: int) -> Story:
         step = first_below(steps, risk, float(levels[number] + levels[number + 1]) / 2)
         if step is not None:
             learned += 1
-            text = f"The {ORDINALS[number]} drop: the network learns the direction with the variance {lam:g}."
+            text = f"The {ORDINALS[number]} drop: the network learns the direction with variance {lam:g}."
             moments.append(Moment(step, text))
     directions = {f"variance {lam:g}": (steps, shares[:, number]) for number, lam in enumerate(SPECTRUM)}
     theory = {f"{m} learned": float(level) for m, level in enumerate(levels)}
@@ -61,11 +61,12 @@ def _staircase(train: Train, seed: int) -> Story:
 
 STAIRCASE = Phenomenon(
     name="context-staircase",
-    shows="Attention learns regression in context step by step, and each level is known before training",
+    shows="Attention learns in-context regression step by step, and each level of the error is known before training",
     source="Zhang, Singh, Latham and Saxe (2025): Training dynamics of in-context learning in linear attention.",
-    setting="Linear attention with five heads of rank one sees prompts of 31 examples of a linear function, a new "
+    setting="Linear attention with five heads of rank one sees prompts of 31 examples of a linear function of "
+    "four inputs, a new "
     "function in each prompt, and must predict its value at one more input.",
-    watch="The error falls in drops and rests on plateaus between them. In the matrix, the entries of "
+    watch="The error falls in drops and rests on plateaus between them. In the picture of the matrix, the entries of "
     "the diagonal light up one after another.",
     theory="For each number of learned directions, theory gives the lowest error that is possible (dashed lines). A "
     "head of rank one multiplies three small weights, so it grows slowly at first, and fastest along the largest "

@@ -35,12 +35,11 @@ def _induction(train: Train, seed: int) -> Story:
             Moment(plateau, "It predicts by the frequency of symbols, and stays on this plateau for a while.")
         )
     if drop is not None:
-        text = (
-            "The head forms: the first layer looks one token back, the second at what followed the same symbol before."
-        )
+        text = "The head forms: the first layer looks one token back, and the second at what followed the same symbol."
         moments.append(Moment(drop, text))
     found = (
-        f"The loss was half-way from unigrams to bigrams at step {drop:,}. At the end the first layer puts "
+        f"The loss was half-way from counting symbols to counting pairs at step {drop:,}. At the end the first "
+        f"layer puts "
         f"{previous[-1]:.0%} of its attention on the previous token, and the second {head[-1]:.0%} on tokens "
         f"that followed the same symbol."
         if drop is not None
@@ -76,7 +75,8 @@ INDUCTION = Phenomenon(
     "token. Each sequence comes from its own Markov chain on 3 symbols.",
     watch="The loss plateaus at the unigram line, the best that counting symbols can do, then drops towards the "
     "bigram line. In the maps a diagonal appears in the first layer, and stripes in the second.",
-    theory="The dashed lines need no training: they are the losses of guessing, of counting symbols, and of counting "
+    theory="The dashed lines can be computed without training: they are the losses of guessing, of counting "
+    "symbols, and of counting "
     "pairs of symbols in the sequence so far, which is nearly the best that can be done.",
     further=("elegans run induction-phases --scale laptop", "elegans claims induction-phases", "elegans theory bigram"),
     train=_induction,

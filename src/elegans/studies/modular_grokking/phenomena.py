@@ -63,7 +63,11 @@ def _grokking(train: Train, seed: int) -> Story:
         found = f"The network fitted its training pairs after {fitted:,} steps"
         late = f"and generalised after {solved:,}, {solved / fitted:.0f} times as many" if solved else ""
         found += f" {late}" if late else f", and did not generalise within {STEPS:,}"
-        found += f"; its cosines were right by step {known:,}." if known is not None else "."
+        found += (
+            f"; with each neuron replaced by its nearest cosine it was right by step {known:,}."
+            if known is not None
+            else "."
+        )
     return Story(
         steps,
         [Chart("Training pairs are learned long before held-out pairs", lines, logarithmic=True)],
@@ -93,7 +97,8 @@ GROKKING = Phenomenon(
     shows="A network memorises a table of sums modulo 23 long before it learns to add",
     source="Power et al. (2022) found it; Gromov (2023) gave the solution in closed form.",
     setting="A network of 128 neurons with quadratic activation learns a + b modulo 23 from 45% of all 529 pairs.",
-    watch="The training error falls at once, the held-out error much later. Meanwhile each neuron settles on one "
+    watch="The training error falls at once, the held-out error much later and gradually. Meanwhile each neuron "
+    "settles on one "
     "frequency, and the phases move onto the dashed line.",
     theory="A network with enough neurons is right on all pairs if each neuron is a cosine of one frequency and the "
     "phases add up. Training comes close to this solution: the dashed line is where the phases should lie. Theory "
@@ -130,18 +135,18 @@ def _slingshot(train: Train, seed: int) -> Story:
     if fitted is not None:
         text = "The training pairs are learned; there seems to be nothing left to learn."
         moments.append(Moment(fitted, text))
-    moments += [Moment(step, "A slingshot: the loss explodes, and recovers.") for step in jumps]
+    moments += [Moment(step, "A slingshot: the loss jumps up, and recovers.") for step in jumps]
     grown = float(norms["output"][-1]) / float(np.interp(fitted or 0, steps, norms["output"]))
     return Story(
         steps,
         [
             Chart(
-                "The training loss explodes again and again",
+                "The training loss jumps up again and again",
                 {"training loss, at least 10⁻⁹": (at, loss.clip(1e-9))},
                 scale="log",
             ),
             Chart(
-                "Meanwhile the output layer grows",
+                "The output layer grows before the first jump",
                 {"norm of the output weights": (steps, norms["output"])},
                 scale="linear",
             ),
@@ -156,12 +161,12 @@ def _slingshot(train: Train, seed: int) -> Story:
 
 SLINGSHOT = Phenomenon(
     name="slingshot",
-    shows="Long after the training pairs are learned, Adam repeatedly flings the weights away",
+    shows="Long after the training pairs are learned, the loss jumps up again and again under Adam",
     source="Thilak et al. (2022): the slingshot mechanism.",
     setting="A two-layer network with 48 ReLU neurons learns a + b modulo 13 from 70% of all pairs, "
     "with Adam and without weight decay. It does not generalise.",
-    watch="Once the training loss has almost vanished, it explodes, recovers, and explodes again, while the weights "
-    "of the output layer keep growing.",
+    watch="Once the training loss has vanished, it jumps up, recovers, and jumps again. The weights of the output "
+    "layer grow until the first jump and hardly after.",
     theory="Adam divides each gradient by a running estimate of its size. When gradients round to 0, this estimate "
     "decays towards 0; the next small gradient is then divided by almost nothing, and the step is large. A larger "
     "epsilon prevents this. Here the loss is rounded as in frameworks that compute it in single precision; elegans' "

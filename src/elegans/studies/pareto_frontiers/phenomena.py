@@ -43,7 +43,7 @@ def _width(train: Train, seed: int) -> Story:
             Bars(
                 "Held-out error by width",
                 frames,
-                "from 10 to 1000 neurons",
+                "from 10 to 1,000 neurons",
                 groups=range(len(WIDTHS)),
                 names=tuple(lines),
             )
@@ -62,12 +62,12 @@ WIDTH = Phenomenon(
     name="width-buys-data",
     shows="Wide networks learn from samples that are too small for narrow ones",
     source="Edelman, Goel, Kakade, Malach and Zhang (2023): Pareto frontiers in deep feature learning.",
-    setting="ReLU networks of 10 to 1000 neurons, each neuron with two non-zero initial weights, learn the parity "
+    setting="ReLU networks of 10 to 1,000 neurons, each neuron with two non-zero initial weights, learn the parity "
     "of 3 of 50 signs from the same 1,000 examples.",
     watch="The narrow networks stay near chance on new inputs. The wide ones learn the parity from exactly the "
     "same examples.",
     theory="A neuron that begins with both of its weights on relevant inputs finds the third one fast. A wide "
-    "network has more such lucky neurons: width replaces data.",
+    "network has more such lucky neurons, so width can stand in for data.",
     further=(
         "elegans run success-frontier --scale laptop",
         "elegans claims success-frontier",
@@ -122,7 +122,7 @@ def _certificate(train: Train, seed: int) -> Story:
         [Bars("How much each input can change the output", mass, "input", groups=groups, names=names_of)],
         moments,
         f"Of {len(found)} states without a mistake on 10,000 held-out inputs, {refuted} are refuted by an input and "
-        f"{proved} are proved right on all 2⁵⁰.",
+        f"{proved} are proved right on all 2⁵⁰; the others are open.",
     )
 
 
@@ -130,9 +130,11 @@ CERTIFICATE = Phenomenon(
     name="certificate",
     shows="A network with held-out error 0 can still be wrong: a certificate finds where",
     source="Affine and quadratic relaxations: Zhang et al. (2018), Raghunathan et al. (2018).",
-    setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Every state that "
-    "makes no mistake on 10,000 held-out inputs is examined.",
-    watch="The held-out error reaches 0 and stays there. The smallest margin over all inputs does not: the noise of "
+    setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Every 100 "
+    "steps the network "
+    "is examined, if it makes no mistake on 10,000 held-out inputs.",
+    watch="The held-out error reaches 0 and stays there. The smallest margin over all inputs never settles: the "
+    "noise of "
     "training keeps small weights on the other inputs, and on some of the 2⁵⁰ inputs these add up against the "
     "answer.",
     theory="A two-layer network is small enough to be bounded on all 2⁵⁰ inputs at once. Counterexamples are "
@@ -176,16 +178,16 @@ def _lottery(train: Train, seed: int) -> Story:
     support = np.isin(np.arange(INPUTS), measured.task.draw(measured.key("task"))).astype(int).tolist()
     moments = [Moment(0, "Four neurons are back at their initial values, and alone.")]
     moments += [
-        Moment(each[0], f"{name.capitalize()}: the first of {RUNS} trainings has learned.")
+        Moment(each[0], f"{name.capitalize()}: the network has learned in the first of {RUNS} runs.")
         for name, each in found.items()
         if each
     ]
     ticket, others, fresh = (len(each) for each in found.values())
     return Story(
         steps,
-        [Chart(f"Held-out error: medians of {RUNS} trainings, and the one whole network", lines)],
+        [Chart(f"Held-out error: medians of {RUNS} runs, and the one whole network", lines)],
         [
-            Bars("Trainings that have learned", np.array(solved).T, "network", groups=range(3), names=tuple(networks)),
+            Bars("Runs that have learned", np.array(solved).T, "network", groups=range(3), names=tuple(networks)),
             Bars(
                 "Weights of the ticket on each input",
                 weight.sum(axis=1),
@@ -196,21 +198,23 @@ def _lottery(train: Train, seed: int) -> Story:
         ],
         moments,
         f"The four strongest neurons of a trained network, rewound to their initial values, learned in {ticket} of "
-        f"{RUNS} trainings, four other neurons of the same network in {others}, and four fresh neurons in {fresh}.",
+        f"{RUNS} runs, four other neurons of the same network in {others}, and four fresh neurons in {fresh}.",
     )
 
 
 LOTTERY = Phenomenon(
     name="lottery-ticket",
-    shows="Four neurons of a trained network learn alone from their initial values; four others do not",
+    shows="Four neurons of a trained network learn alone from their initial values; four others rarely do",
     source="Edelman, Goel, Kakade, Malach and Zhang (2023), figure 5; after Frankle and Carbin (2019).",
     setting="A ReLU network of 100 neurons, each with two non-zero initial weights, learns the parity of 4 of 30 "
-    "signs. Its four strongest neurons go back to their initial values and are trained alone, nine times, on other "
-    "examples. So are four other neurons of the network, and four fresh ones.",
-    watch="The ticket learns within two or three times the steps of the whole network. Four neurons from the same "
-    "distribution that did not become strong mostly stay near chance.",
-    theory="Neurons that become strong began with more weight on the relevant inputs than the others: they were lucky. "
-    "A hundred draws contain such neurons, four mostly do not, so width buys lottery tickets. No theorem says how "
+    "signs. Its four strongest neurons go back to their initial values and are trained alone, nine times, on new "
+    "examples and without weight decay. So are four other neurons of the network, and four fresh ones.",
+    watch="The ticket takes one and a half to four times as many steps as the whole network. Four neurons from "
+    "the same "
+    "distribution that did not become strong mostly do not learn in the same time.",
+    theory="Neurons that become strong began, on average, with more weight on the relevant inputs than the others. "
+    "A hundred draws usually contain such neurons and four usually do not, so width buys lottery tickets. No "
+    "theorem says how "
     "many steps a ticket saves. With weight decay its advantage shrinks.",
     further=(
         "elegans run lottery-tickets --scale laptop",

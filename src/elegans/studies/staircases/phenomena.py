@@ -28,9 +28,9 @@ def story_of(train: Train, seed: int, n: int = N) -> Story:
     sizes = np.sqrt(np.square(weight).mean(axis=1))[:, support + others]
     halves = [steps[each >= 0.5] for each in learned]
     passed = [int(half[0]) if len(half) else None for half in halves]
-    moments = [Moment(0, "Nothing is learned: the loss is as high as for the answer 0.")]
+    moments = [Moment(0, "Nothing is learned: the loss is as high as that of always answering 0.")]
     moments += [
-        Moment(step, f"Half of {name} is learned.")
+        Moment(step, f"The coefficient of {name} passes one half.")
         for name, step in zip(names, passed, strict=True)
         if step is not None
     ]
@@ -64,9 +64,9 @@ def story_of(train: Train, seed: int, n: int = N) -> Story:
             )
         ],
         moments,
-        "Half of each product was learned at step "
+        "The coefficients of the products passed one half at step "
         + (", ".join(f"{step:,} ({name})" for name, step in reached) or "none of them")
-        + f"; {len(reached)} of {len(sets)} were learned in {one.steps:,} steps.",
+        + f"; {len(reached)} of {len(sets)} did so in {one.steps:,} steps.",
     )
 
 
@@ -76,15 +76,17 @@ def _staircase(train: Train, seed: int) -> Story:
 
 STAIRCASE = Phenomenon(
     name="staircase",
-    shows="A network climbs a staircase of products: each one it learns makes the next one easy",
+    shows="A network climbs a staircase of products: each one it learns helps it to find the next",
     source="Abbe, Boix-Adsera and Misiakiewicz (2022, 2023) found and explained it.",
     setting="A ReLU network with 200 neurons learns x₁ + x₁x₂ + x₁x₂x₃ + x₁x₂x₃x₄ + x₁x₂x₃x₄x₅ of 64 random "
     "signs, from fresh minibatches.",
-    watch="The loss falls steeply while the network finds the first two products. Then it falls more slowly: each "
-    "longer product waits for the one before it, and the weights of the inputs grow one after another.",
-    theory="A product is found fast once all but one of its signs are known: finding the next sign is then like "
-    "finding a single sign. A product of five signs without stairs "
-    "would take far longer. Theory predicts how the number of steps grows with the number of inputs, not the steps.",
+    watch="The loss falls steeply while the network finds the first two products. Then it falls more slowly: the "
+    "longer products grow side by side and pass one half in order, and the weights of the inputs grow one after "
+    "another.",
+    theory="A product is found fast once all but one of its signs are known: finding the next sign is then in kind "
+    "like finding a single sign. A product of five signs without stairs "
+    "would take far longer. Theory predicts how the number of steps grows with the number of inputs, but not "
+    "the number itself.",
     further=(
         "elegans run staircase-plateaus --scale laptop",
         "elegans run leap-scaling --scale laptop",

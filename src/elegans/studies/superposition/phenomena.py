@@ -35,7 +35,12 @@ def _polygon(train: Train, seed: int) -> Story:
     steps = [int(step) for step in nearest["step"]]
     weights, loss = np.asarray(kept["weight"], float), np.asarray(nearest["loss"], float)
     corners = np.asarray(nearest["corners"], int)
-    moments = [Moment(0, f"Random weights: {corners[0]} features are longer than one half.")]
+    moments = [
+        Moment(
+            0,
+            f"Random weights: the vectors of {corners[0]} features are longer than one half, and count as represented.",
+        )
+    ]
     for place in range(1, len(steps)):
         if corners[place] != corners[place - 1]:
             moments.append(Moment(steps[place], f"{corners[place]} features are represented."))
@@ -59,7 +64,8 @@ def _polygon(train: Train, seed: int) -> Story:
             )
         ],
         moments[:8],
-        f"The last state is a {shape} with the loss {loss[-1]:.4f}.",
+        f"The last state is a {shape}: {corners[-1]} of the six features are represented, with a loss of "
+        f"{loss[-1]:.4f}.",
     )
 
 
@@ -68,8 +74,8 @@ POLYGON = Phenomenon(
     shows="Six features in two dimensions repel each other and form a polygon",
     source="Elhage et al. (2022) and Chen et al. (2023): toy models of superposition.",
     setting="An autoencoder with two neurons and a ReLU learns to reproduce six features, only one of them active at a "
-    "time. It descends on the exact loss.",
-    watch="Each dot is a feature, placed by its weights to the two neurons. The dots move outwards, push each other "
+    "time. It is trained by gradient descent on the exact loss.",
+    watch="Each dot is a feature, placed at its weights to the two neurons. The dots move outwards, push each other "
     "apart, and end as the corners of a square, a pentagon or a hexagon.",
     theory="The loss of each polygon is known in closed form (dashed lines). Which polygon a network reaches depends "
     "on its initial weights.",

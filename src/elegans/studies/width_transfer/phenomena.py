@@ -11,7 +11,7 @@ from elegans.studies.width_transfer.width_rates import MAXIMAL, STANDARD, STEPS,
 WIDTHS = (64, 256, 1024)
 RATES = 2.0 ** np.arange(-9, 1)
 LARGEST = 2.0
-"""The value at which larger losses are drawn, such as losses of trainings that diverge."""
+"""The value at which larger losses are drawn, such as losses of runs that diverge."""
 EVERY = 10
 """How often losses are recorded."""
 NAMES = (STANDARD, MAXIMAL)
@@ -51,8 +51,11 @@ def story_of(train: Train, seed: int, widths: Sequence[int] = WIDTHS, steps: int
         ],
         [_curves(name, [losses[name, width] for width in widths], widths) for name in NAMES],
         [
-            Moment(EVERY, "All networks have begun to learn; the largest rates have already diverged."),
-            Moment(int(moments[len(moments) // 4]), "A quarter of the steps: the two parametrisations have parted."),
+            Moment(EVERY, "Some networks have begun to learn; runs at the largest rates have diverged."),
+            Moment(
+                int(moments[len(moments) // 4]),
+                "After about a quarter of the steps the two parametrisations have parted.",
+            ),
             Moment(int(moments[-1]), "The lowest dot of each colour is the best rate of that width."),
         ],
         f"From {widths[0]} to {widths[-1]:,} neurons the best learning rate {_moved(slid)} in the standard "
@@ -87,15 +90,16 @@ def _rates(train: Train, seed: int) -> Story:
 
 LEARNING_RATES = Phenomenon(
     name="learning-rates",
-    shows="As networks widen, the best learning rate slides in one parametrisation and stays in another",
+    shows="As networks widen, the best learning rate shifts in one parametrisation and stays put in another",
     source="Yang and Hu (2021) and Yang et al. (2022): the maximal-update parametrisation.",
     setting="ReLU networks with 64, 256 and 1,024 neurons learn the parity of two of 20 signs at ten learning rates, "
     "in two parametrisations that agree at 64 neurons.",
-    watch="Each dot is one training; dots of one colour are one width, and the lowest of them is its best learning "
+    watch="Each dot is one run; each colour is one width, and its lowest dot marks the best learning "
     "rate. In the standard parametrisation the lowest dot moves to the left as networks widen. In the maximal-update "
-    "parametrisation it stays in place. Losses above 2, as of trainings that diverge, are drawn at 2.",
+    "parametrisation it stays in place. Losses above 2, such as those of runs that diverge, are drawn at 2.",
     theory="In the standard parametrisation the largest stable rate is about 2 divided by the largest eigenvalue of "
-    "the tangent kernel, which grows with the width. The maximal-update parametrisation scales the learning rate and "
+    "the tangent kernel (the kernel of the network's gradients), which grows with the width. The maximal-update "
+    "parametrisation scales the learning rate and "
     "the initial weights of each layer so that its first steps have the same size at every width.",
     further=(
         "elegans run width-rates --scale laptop",

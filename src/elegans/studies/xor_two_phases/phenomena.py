@@ -29,7 +29,7 @@ def _xor(train: Train, seed: int) -> Story:
     dominates = next((step for step, a, b in zip(steps, signal, rest, strict=True) if a > b), None)
     loss, error = np.asarray(margins["loss"], float), np.asarray(margins["error"], float)
     fitted = first_below(steps, loss, 0.5 * loss[0])
-    moments = [Moment(0, "Random weights: neurons point in all directions, most of them irrelevant.")]
+    moments = [Moment(0, "Random weights: neurons point in all directions, most of which are irrelevant.")]
     if dominates is not None:
         text = "The median useful part of a neuron's weights now exceeds the median of the rest."
         moments.append(Moment(dominates, text))
@@ -64,7 +64,8 @@ def _xor(train: Train, seed: int) -> Story:
             )
         ],
         moments,
-        f"The median useful part of a neuron overtook the median rest {_at(dominates)}; the loss was halved "
+        f"The median neuron came to have more weight on the two signs than elsewhere {_at(dominates)}; the loss "
+        f"was halved "
         f"{_at(fitted)}, and the last held-out error is {error[-1]:.2%}.",
     )
 
@@ -80,11 +81,11 @@ XOR_PHASES = Phenomenon(
     setting="A ReLU network with 256 neurons learns the XOR of two of 128 signs from fresh minibatches. Both layers "
     "train at once.",
     watch="Each dot is a neuron, placed by its weights on the two signs that matter. All begin near the middle. "
-    "In the first phase they move out along four rays while the loss barely changes; in the second phase "
+    "In the first phase most move out along four rays while the loss barely changes; in the second phase "
     "the loss falls.",
     theory="While outputs are small, the useful part of a neuron's weights grows by a constant factor per step "
-    "(dashed line), and the rest stays the same. The theorem's bounds say nothing at this size; what you "
-    "see is consistent with it.",
+    "(dashed line), and the rest stays nearly the same. The theorem's bounds say nothing at this size, but what you "
+    "see looks as the theorem describes.",
     further=("elegans run xor-phases --scale laptop", "elegans claims xor-phases", "elegans theory xor_clean_growth"),
     train=_xor,
 )
