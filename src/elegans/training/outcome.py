@@ -139,8 +139,8 @@ class Outcome:
         state: ``solved``, ``unsolved``, ``diverged``, ``failed`` or ``interrupted``.
         solved_at: the first checked step at which the trial was solved, or None.
         test_error: the exact fraction of held-out examples wrong at the end (with clean labels), or None. An output
-            for a real-valued label, as in ``MonomialSum``, is wrong if it is off by more than 1/2. A task that declares
-            ``targets`` has the attributes ``test_loss`` and ``train_loss`` of the outcome instead of errors.
+            for a real-valued label, as in ``MonomialSum``, is wrong if it is off by more than 1/2. For a task that
+            declares ``targets``, the outcome has the attributes ``test_loss`` and ``train_loss`` instead of errors.
         train_error: the same for the first 10^4 or so examples of the sample (labels as in training); None if online.
         steps: how many steps were taken; for a diverged trial, the step at which its outputs stopped being finite.
         seconds: the trial's share of the engine's time, in seconds.
