@@ -152,7 +152,7 @@ def _plain(text: str) -> str:
     return text.replace("|", "&#124;").replace("*", "&#42;")
 
 
-LEADS = {UNDECIDED: "To decide it:", IN_PART: "The part that holds:", CORRECTED: "What holds:"}
+LEADS = {UNDECIDED: "To decide it:", IN_PART: "What holds:", CORRECTED: "What holds:"}
 """How the sentence begins that says what a verdict needs, by verdict."""
 
 
@@ -165,7 +165,8 @@ def why(claim: ClaimEntry) -> str:
     because, needs = because_of(kept[1]), grouped(str(kept[1].get("needs", "")))
     text = "" if because.startswith(LACKS) and because.endswith(needs) else reason(_sentence(because))
     if needs:
-        text += f" {LEADS[kept[1]['verdict']]} {reason(needs.removesuffix(', and'))}."
+        lead = "It" if needs.startswith("holds ") else LEADS[kept[1]["verdict"]]
+        text += f" {lead} {reason(needs.removesuffix(', and'))}."
     return text.strip()
 
 

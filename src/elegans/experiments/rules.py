@@ -345,8 +345,8 @@ def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Ve
         corrections = "; ".join(f"{name}: {parts[name].needs}" for name in names[CORRECTED])
         return Verdict(CORRECTED, because, numbers, error, corrections)
     if (true or names[IN_PART]) and (names[FAILS] or not names[UNDECIDED]):
-        partly = f"in part for {', '.join(names[IN_PART])}" if names[IN_PART] else ""
-        words = [f"for {', '.join(true)}", partly] if true else [partly]
+        partly = f"in part for {'; '.join(names[IN_PART])}" if names[IN_PART] else ""
+        words = [f"for {'; '.join(true)}", partly] if true else [partly]
         return Verdict(IN_PART, because, numbers, error, f"holds {'; '.join(filter(None, words))}")
     needs = "; ".join(f"{name}: {parts[name].needs}" for name in names[UNDECIDED])
     return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")

@@ -66,7 +66,8 @@ def _falls(fits: pd.DataFrame, level: float) -> Verdict:
     setting="tau = 20, noise 0.1, d = 16 (laptop) or 40; least squares",
     rule="The ratio of the errors on fresh tasks at alpha = 1000 and at alpha = 10, over at least 20 draws. At kappa "
     "= 0.25 the t interval of the mean of log2 of the ratio lies above 1, which is a ratio of 2. At kappa = 4 the "
-    "ratio is below 1 in more than 75% (our choice) of the draws, by exact limits. Two parts share 1%.",
+    "ratio is below 1 in more than 75% (our choice) of the draws, by exact limits. Two parts share an error rate of "
+    "1%.",
 )
 def more_context_hurts(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")

@@ -83,7 +83,7 @@ def _peak(fits: pd.DataFrame, d: int, level: float) -> Verdict:
     rule="Errors on fresh tasks at 15 numbers of sequences from 0.2 to 5 times d (d + 1), each drawn independently. A "
     "draw counts if its largest error is at 0.95, 1 or 1.05 times d (d + 1), and is more than three times as large as "
     "the errors at 0.5 and at 3 times. More than half (our choice) of at least 20 draws count, by exact limits, at d = "
-    "10 and at d = 20. Two parts share 1%.",
+    "10 and at d = 20. Two parts share an error rate of 1%.",
 )
 def double_descent(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")
@@ -107,8 +107,8 @@ def _approach(fits: pd.DataFrame, alpha: float, kappa: float, tau: float, level:
     setting="three pairs of alpha and kappa, tau = 0.5 and 3, d = 10 to 40, least squares, noise 0.1",
     rule="We take the deviation of the mean error, over at least 20 draws, from the formula, as a share of the "
     "formula's value. The slope of its logarithm on log d, over at least three dimensions, has an interval, by "
-    "resampling draws, below -0.5 (our choice) in each of six settings, which share 1%. The claim fails where the "
-    "interval lies above.",
+    "resampling draws, below -0.5 (our choice) in each of six settings, which share an error rate of 1%. The claim "
+    "fails where the interval lies above.",
 )
 def asymptotics(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")

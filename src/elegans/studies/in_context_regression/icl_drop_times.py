@@ -130,7 +130,7 @@ def _heads(rows: pd.DataFrame, level: float) -> Verdict:
     setting="d = 4, 31 examples, expected gradient, initial weights 1e-5, 1 to 16 heads",
     rule="A run counts if it learns half of M at a time within 2% of the formula for its own start. More than 90% "
     "(our choice) of at least 100 runs count, by exact limits. The change of the ratio of both times with a doubling "
-    "of the heads, by regression, lies in -0.005 to 0.005 (our choice). Two parts share 1%.",
+    "of the heads, by regression, lies in -0.005 to 0.005 (our choice). Two parts share an error rate of 1%.",
 )
 def logistic(tables: Tables) -> Verdict:
     rows = table(tables, "halves", "100 runs of merged attention")

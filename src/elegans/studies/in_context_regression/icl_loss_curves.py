@@ -138,7 +138,7 @@ def _one_drop(tables: Tables, setting: str, level: float) -> Verdict:
     rule="A run counts if the rate at which the logarithm of the error on fresh tasks falls, measured every five "
     "steps and averaged over five measurements, has exactly one local maximum above a tenth (our choice) of the "
     "largest. More than 80% (our choice) of at least 29 runs count, by exact limits, for both spectra; two parts "
-    "share 1%.",
+    "share an error rate of 1%.",
 )
 def one_drop(tables: Tables) -> Verdict:
     return combine({setting: attempt(_one_drop, tables, setting, LEVEL / 2) for setting in (WHITE, LINEAR)})
@@ -163,7 +163,7 @@ def _level(tables: Tables, m: int, level: float) -> Verdict:
     "its logarithm falls slowest. The run shows the plateau if this slowest rate is at most a fifth (our choice) of "
     "the rates at both middles; otherwise the drops merge, and the run does not count. Of the runs that show plateau "
     "m, at least ten, more than 75% (our choice) have an error within 3% of L_m, by exact limits, for m = 1, 2 and 3; "
-    "three parts share 1%.",
+    "three parts share an error rate of 1%.",
 )
 def staircase_levels(tables: Tables) -> Verdict:
     return combine({f"m = {m}": attempt(_level, tables, m, LEVEL / 3) for m in (1, 2, 3)})
@@ -213,7 +213,7 @@ def _not_fourth(tables: Tables, setting: str, least: int, level: float) -> Verdi
     "a longer run",
     rule="Fewer than 10% (our choice) of at least 60 runs of the reduced model, and of at least 50 with all blocks, "
     "have an error on fresh tasks that has passed the middle between the last two levels, by exact limits; two parts "
-    "share 1%.",
+    "share an error rate of 1%.",
 )
 def published_length(tables: Tables) -> Verdict:
     return combine(

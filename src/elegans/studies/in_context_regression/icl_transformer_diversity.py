@@ -113,7 +113,7 @@ def _nearer(networks: pd.DataFrame, tasks: float, level: float, **side: float) -
     rule="On fresh tasks, the logarithm of the ratio of two mean square distances of a network, from ridge regression "
     "and from the pool's predictor; mean over at least three networks, t intervals. At the smallest pool it is above "
     "0. At the largest trained pool at which the predictors' own errors on fresh tasks differ by more than 10%, it is "
-    "below 0. Two parts share 1%.",
+    "below 0. Two parts share an error rate of 1%.",
     revised="A first run had one network for each pool. They followed the pool's predictor at 2 and 8 tasks and were "
     "nearer to ridge regression from 32 on. Since then the scales have four and five networks; the rule is unchanged. "
     "Four networks of 2500 steps left both parts undecided. Eight networks on new seeds decide: the claim holds.",

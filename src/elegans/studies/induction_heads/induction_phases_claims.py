@@ -24,7 +24,7 @@ SETTING = (
 SEEDS = "30 fresh seeds, k = 2 and 3, 100 checks per run; shown by more than half of the runs (sign test)"
 REVISED = (
     "Before, 16 of the first 20 runs were enough (error rate 0.6% per part); now all 30 runs count, and the parts "
-    "share 2%."
+    "share an error rate of 2%."
 )
 
 

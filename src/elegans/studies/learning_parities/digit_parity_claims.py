@@ -39,7 +39,7 @@ def accuracies(tables: Tables, k: int, strips: str = "fresh") -> pd.DataFrame:
     rule="Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds. Holds if the t "
     "interval of the mean gap (2% over the two) lies above 15 points with fresh and with fixed strips; in part if it "
     "lies above 5 points, or for one of the two only (our thresholds).",
-    revised="The error rate was 5% for each part; now both parts share 2%. The verdict is the same.",
+    revised="The error rate was 5% for each part; now both parts share an error rate of 2%. The verdict is the same.",
 )
 def dramatic_gap(tables: Tables) -> Verdict:
     parts = {}
@@ -60,7 +60,7 @@ def dramatic_gap(tables: Tables) -> Verdict:
     setting=SETTING + "; not stated: last or best epoch",
     rule="Test accuracy after epoch 20, 5 seeds. Holds if the t interval (2% over the two) lies within 75% to 80% "
     "(the lower end is our choice) with fresh and with fixed strips; in part for one of the two.",
-    revised="The error rate was 5% for each part; now both parts share 2%. The verdict is the same.",
+    revised="The error rate was 5% for each part; now both parts share an error rate of 2%. The verdict is the same.",
 )
 def almost_eighty(tables: Tables) -> Verdict:
     parts = {}

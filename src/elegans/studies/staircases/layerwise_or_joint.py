@@ -75,7 +75,8 @@ def difference(quarters: pd.DataFrame, name: str, level: float = 0.05) -> Fitted
     rule="Examples until a quarter of the loss is left, for six targets of leap 1 and 2, over at least three "
     "dimensions of 20 runs each. We take the exponent in d of the ratio of medians, with the first layer alone over "
     "both layers. For each target its interval lies within 0.2 (our choice) of 0; the part fails where the interval "
-    "lies outside. Seeds are resampled for all dimensions and both trainings at once; the six parts share 1%.",
+    "lies outside. Seeds are resampled for all dimensions and both trainings at once; the six parts share an error "
+    "rate of 1%.",
 )
 def layerwise_equals_joint(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of both trainings")

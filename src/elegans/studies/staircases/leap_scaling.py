@@ -179,7 +179,7 @@ SETTING = "two-layer ReLU networks of 200 neurons, both layers trained, mean-fie
     "of leap 3 and each of the six of smaller leap, the exponent in d of the ratio of medians. For leap 1 and leap 2, "
     "its interval for the pair with the lowest lower end must lie above 0; it fails where that interval lies below. "
     "Sizes at one dimension are not compared, since constants of a target decide them. Seeds are resampled for all "
-    "dimensions at once; the six pairs share 1%.",
+    "dimensions at once; the six pairs share an error rate of 1%.",
     revised="Undecided at scales laptop and paper, because leap 2 was compared with leap 1, too. The conjecture gives "
     "both the same exponent, so no dimension would have decided. They are no longer compared. On the same tables, "
     "which we had seen, the claim holds.",
@@ -219,7 +219,8 @@ def _of_leap(leap: int) -> list[str]:
     "least three dimensions of 20 runs each. Leap 1 and 2: intervals within 0.7 to 1.3; leap 3, at each of the two "
     "rates: within 1.5 to 2.5 (our choices). Since the statement is about large d, an interval outside fails only if "
     "the exponent between the last two dimensions is no nearer to 1 or 2 than the exponent between the first two; "
-    "otherwise the part is undecided. Seeds are resampled for all dimensions at once; the eight parts share 1%.",
+    "otherwise the part is undecided. Seeds are resampled for all dimensions at once; the eight parts share an error "
+    "rate of 1%.",
     revised="Forty runs in dimensions up to 128 left leap 3 undecided, with an exponent of 2.48 to 2.57 against the "
     "bound of 2.5. Scale paper now has 256 dimensions for leap 3, with half as many runs; on new seeds "
     "the claim holds in part; "

@@ -293,7 +293,7 @@ def _within(what: str, rows: pd.DataFrame, degree: int, power: float, level: flo
     setting=SETTING + "; rates 0.05 d^(-max(k, 2)/2) (our choice); not stated: constants",
     rule="The exponent of the median number of examples to an overlap of 1/2, for k = 2 divided by log d, over at "
     "least three dimensions of 40 runs or more each. Its interval, by resampling seeds for all dimensions at once, "
-    "lies within 0.15 (our choice) of 1, 1, 2 and 3 for k = 1 to 4. Four parts share 1%.",
+    "lies within 0.15 (our choice) of 1, 1, 2 and 3 for k = 1 to 4. Four parts share an error rate of 1%.",
     revised="The claim was undecided because of k = 4 alone, at the rate 0.2 d^-2 in 32 to 256 dimensions, where "
     "single examples move the overlap far. For k = 4 the rate is now the same as for the other k, with five times as "
     "many runs in 16 to 128 dimensions, on new seeds. Only k = 4 is still undecided, with an exponent of 2.80 to 2.97 "
@@ -318,7 +318,7 @@ def information_exponent(tables: Tables) -> Verdict:
     rule="The interval of the exponent at the rate 0.02/d, over at least three dimensions of 40 runs each up to 1024, "
     "lies within 0.15 (our choice) of 3/2; the slope of the logarithm of the median time on d, over at least three "
     "dimensions of 40 runs from 4000 on at the rate 0.2/d, lies within a factor of 1.5 (our choice) of Kramers' law. "
-    "Seeds are resampled for all dimensions at once; the two parts share 1%.",
+    "Seeds are resampled for all dimensions at once; the two parts share an error rate of 1%.",
     revised="With 200 runs in each dimension the exponent's interval was wider than its room. It is now judged on new "
     "seeds, with five times as many runs.",
 )

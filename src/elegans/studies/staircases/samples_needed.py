@@ -148,7 +148,7 @@ def excess(tables: Tables, batch: int, level: float) -> tuple[float, tuple[float
     "The least sample is the size from which on half of the runs learn, interpolated by a line between sizes a root "
     "of two apart, over at least three dimensions of 10 runs each. The exponent of the parity minus the exponent of "
     "the sum has an interval, by resampling seeds for all cells at once, above 0.3 (our choice) in batches of 32 and "
-    "in batches of one; it fails where the interval lies below 0. The two parts share 1%.",
+    "in batches of one; it fails where the interval lies below 0. The two parts share an error rate of 1%.",
     revised="At scale laptop, in batches of 32, the interval was -0.02 to 0.26, and the claim failed. The statement "
     "does not name a batch size, and a visit in a batch of 32 barely moves an example's own pre-activation. The rule "
     "now asks for batches of one too. On new seeds batches of one failed, and batches of 32 were undecided. A third "

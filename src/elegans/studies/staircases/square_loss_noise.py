@@ -120,7 +120,7 @@ def ratio(tables: Tables, degree: int, level: float) -> tuple[float, tuple[float
     "noise, by linear interpolation of shares between rates a root of two apart, at least 100 runs each. The ratio of "
     "these rates for the two losses has an interval, by resampling seeds for all rates and both losses at once, "
     "within a factor of 1.5 of the ratio of V(0). It fails where the interval lies outside. The three exponents share "
-    "1%.",
+    "an error rate of 1%.",
 )
 def square_loss_noise(tables: Tables) -> Verdict:
     return combine({f"k = {degree}": attempt(_ratio, tables, degree, LEVEL / len(DIMENSIONS)) for degree in DIMENSIONS})

@@ -223,8 +223,8 @@ SETTING = (
     "the learning rate, here 0.5/d and 0.25/d",
     rule="A run counts if the measured steps at which the network's coefficients of the sets first pass half of the "
     "target's rise strictly from set to set. More than 80% (our choice) of the runs count, by exact limits, for each "
-    "of five targets at each of two rates, at least 29 runs; the ten parts share 1%. A run measures 600 times, and a "
-    "tie counts as out of order.",
+    "of five targets at each of two rates, at least 29 runs; the ten parts share an error rate of 1%. A run measures "
+    "600 times, and a tie counts as out of order.",
     revised="Steps were first measured 200 times in a run. In staircases of four the last two sets are learned almost "
     "together: 7 of 80 runs had a tie and 3 another order, so the claim was undecided. They are now measured 600 "
     "times, with three times as many runs of this staircase at scale laptop, on new seeds.",
@@ -245,7 +245,7 @@ def plateaus(tables: Tables) -> Verdict:
     rule="The exponent of the median number of examples until the loss is a quarter of the loss at output 0, over at "
     "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 (our choice) for each of "
     "three staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the "
-    "three parts share 1%.",
+    "three parts share an error rate of 1%.",
 )
 def merged_staircase_linear(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")

@@ -173,7 +173,7 @@ def sticky_half(tables: Tables) -> Verdict:
     "its interval, by resampling seeds at 99.5%, is above 0.9 (our choice). Linear networks represent |W|_F^2 "
     "features, the source's count: at equal importances they keep an arbitrary subspace, in which single norms say "
     "nothing. Student's intervals of the mean over seeds, at 99.5% for all densities together, lie below the number of "
-    "neurons plus one half (our choice); fails if one lies above. The two parts share 1%.",
+    "neurons plus one half (our choice); fails if one lies above. The two parts share an error rate of 1%.",
     revised="At first no linear network was allowed more norms above 0.5 than neurons. One run exceeded this by two "
     "features, and the verdict was holds in part: the linear networks failed. But at equal importances a linear "
     "network keeps an arbitrary subspace, so these norms do not count features, and a maximum over networks is no "

@@ -295,7 +295,7 @@ def pooled_ratio(rows: pd.DataFrame, level: float) -> tuple[float, float, float]
     setting="n = 1000; learning coefficients 2 and 5, 20 settings each of step size, localisation, steps and batch",
     rule="40 settings of at least 64 chains: the normal interval of the ratio of estimate to prediction, weighted by "
     "precision, lies within 2% (our choice) of 1, and fails outside; and the sum of squared standardised deviations is "
-    "not in the upper tail of chi-squared. The two parts share 1%.",
+    "not in the upper tail of chi-squared. The two parts share an error rate of 1%.",
 )
 def quadratic_bias(tables: Tables) -> Verdict:
     needs = "40 settings of 64 chains"

@@ -130,7 +130,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="derived here, by counting free directions; the states come from Chen et al. (2023)",
     setting="exact loss, n beta = 10^6, localisation 1",
     rule="For each of the six, ten repeats of 48 chains of 15,000 kept steps or more: Student's interval of the mean "
-    "estimate lies within 3% (our choice) of the coefficient, and fails outside. Six parts share 1%.",
+    "estimate lies within 3% (our choice) of the coefficient, and fails outside. Six parts share an error rate of 1%.",
 )
 def polygon_coefficients(tables: Tables) -> Verdict:
     needs = "ten repeats of 48 chains at n beta = 10^6"

@@ -212,10 +212,11 @@ def _rises(tables: Tables, setting: str, level: float) -> Verdict:
     "localisation 1 and step size 0.001, with step size 0.0001, and with localisation 100",
     rule="A network dwells at a polygon if it has as many columns longer than one half and its loss is within 2% of "
     "the level (our choices) at three measurements in a row. Over all pairs of polygons at which a network dwells one "
-    "after the other, at least 30, the estimate from 16 chains is larger after than before at more than half, by exact "
-    "limits, in each of three settings at n = 1000. As a control, at n beta = 10^6, where estimates equal the "
+    "after the other, at least 30, the estimate from 16 chains is larger after than before at more than half, by "
+    "exact limits, in each of three settings at n = 1000. As a control, at n beta = 10^6, where estimates equal the "
     "coefficients, it is larger at more than three quarters (our choice) of the pairs of minima, at least 30, from "
-    "chains that start at the exact polygons. Four parts share 1%; transitions of one network count as independent.",
+    "chains that start at the exact polygons. Four parts share an error rate of 1%; transitions of one network count "
+    "as independent.",
     revised="A pilot on other seeds showed that all chains leave saddles at every temperature, so there the control "
     "would hold whatever the coefficients are. It now counts minima only, with its own limit; no evidence had been "
     "made. A first run left the control undecided, at 46 of 63 transitions: its cold chains of 3000 steps estimated "

@@ -327,7 +327,7 @@ def depends_on_input(tables: Tables) -> Verdict:
     rule="Of 20 networks, we judge the ones that succeed: at most 0.1% of 10^4 held-out predictions change when all "
     "irrelevant bits are resampled, and the three bits explain at least 95% of the output's variance (our "
     "thresholds). Each condition must be met in a majority of the networks (exact one-sided limits, 1% each).",
-    revised="The error rate was 5% for each part; now both parts share 2%. The verdict is the same.",
+    revised="The error rate was 5% for each part; now both parts share an error rate of 2%. The verdict is the same.",
 )
 def sparse_solution(tables: Tables) -> Verdict:
     _, last = _ends(tables, 20)

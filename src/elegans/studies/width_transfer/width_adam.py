@@ -99,7 +99,7 @@ def curves_of(tables: Tables, task: str, parametrisation: str, column: str = "lo
     rule="For both tasks, after all steps and after a quarter of them: log2 of the best rate at each width above 256 "
     "differs from its value at 256 by at most one step of the grid, with half a step of room: its interval lies "
     "within 1.5, by resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies "
-    "beyond. All comparisons share 1%.",
+    "beyond. All comparisons share an error rate of 1%.",
 )
 def stable_optimum_adam(tables: Tables) -> Verdict:
     every = {

@@ -216,7 +216,7 @@ def _both(tables: Tables, name: str) -> Verdict:
     setting=SETTING + "; not stated: the loss (with the square loss the initial output, which shrinks with n, enters)",
     rule="The exponents in n of the root mean squares of dh1, dh2 and df after one step, over at least three widths "
     "from 256 on and 10 seeds, for SGD and Adam: each interval, by resampling seeds for all widths at once, lies "
-    "within 0.1 (our choice) of 0. Six parts share 1%.",
+    "within 0.1 (our choice) of 0. Six parts share an error rate of 1%.",
 )
 def coordinates_flat(tables: Tables) -> Verdict:
     return _both(tables, MAXIMAL)
@@ -230,7 +230,7 @@ def coordinates_flat(tables: Tables) -> Verdict:
     source="Yang and Hu (2021), section 5, for SGD; the exponents for Adam are derived here",
     setting=SETTING,
     rule="As wt/coordinates-flat, with the exponents -1/2, 1/2 and 1 to 3/2 for SGD, 0, 1 and 1 to 2 for Adam: each "
-    "interval lies within 0.1 (our choice) of them. Six parts share 1%.",
+    "interval lies within 0.1 (our choice) of them. Six parts share an error rate of 1%.",
 )
 def coordinates_standard(tables: Tables) -> Verdict:
     return _both(tables, STANDARD)
@@ -244,7 +244,7 @@ def coordinates_standard(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="For each seed the largest |exponent| of dh1, dh2 and df over steps 1 to 3 and at least three widths from 256 "
     "on, for SGD and 10 seeds: its median exceeds 0.2 (our choice) with either fault and lies below 0.2 without, by "
-    "order-statistic limits. Three parts share 1%.",
+    "order-statistic limits. Three parts share an error rate of 1%.",
 )
 def check_catches_faults(tables: Tables) -> Verdict:
     parts = {}

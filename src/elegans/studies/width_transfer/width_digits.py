@@ -91,7 +91,7 @@ def slopes_differ(tables: Tables, column: str, level: float) -> tuple[float, tup
     rule="The slope of log2 of the best rate on log2 n for cross-entropy, minus the slope for the square loss, over "
     "at least three widths, by resampling 10 or more seeds for all widths, rates and both losses at once. Its "
     "interval lies above 0, after 200 steps and after a quarter of them; it fails where the interval lies below. The "
-    "two parts share 1%.",
+    "two parts share an error rate of 1%.",
 )
 def cross_entropy_softens(tables: Tables) -> Verdict:
     parts = {}

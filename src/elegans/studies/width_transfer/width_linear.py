@@ -271,7 +271,7 @@ def _slope(
     "least 200 starts, with intervals over starts: the slope on log2 n of the mean of log2 of the best rate lies in "
     "-1.05 to -0.95 (standard, from 256 on) and in -0.02 to 0.02 (maximal update, from 1024 on; our choice); the "
     "slope of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
-    "share 1%.",
+    "share an error rate of 1%.",
     revised="With 200 starts of four widths the two parts of the maximal-update form at five steps were undecided. "
     "Scale paper has ten times as many starts and wider networks, by the same rule. There, at five steps, the mean "
     "holds and the deviations fail.",
@@ -299,8 +299,8 @@ def linear_transfer(tables: Tables) -> Verdict:
     "by layer",
     rule="The slope of the mean of log2 of the best rate on log2 n, at least 200 starts (one hidden layer) or 40 (two "
     "and three), intervals over starts: the best rate does not transfer where it lies below -0.25 (our choice), and "
-    "transfers where it lies above. Both definitions, three depths: six parts share 1%. One rate for all layers is the "
-    "standard parametrisation, and its parts are judged by the same rows.",
+    "transfers where it lies above. Both definitions, three depths: six parts share an error rate of 1%. One rate for "
+    "all layers is the standard parametrisation, and its parts are judged by the same rows.",
 )
 def kernel_one_step(tables: Tables) -> Verdict:
     parts = {}

@@ -140,7 +140,7 @@ def settings(tables: Tables) -> list[tuple[int, int, int]]:
     "where p is the share of neurons with k - 1 relevant inputs or more: log2 of the best rate at each such width "
     "differs from its value at the narrowest by at most one, with room of one half: its interval lies within 1.5, by "
     "resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies beyond. All "
-    "comparisons share 1%.",
+    "comparisons share an error rate of 1%.",
 )
 def sparse_transfers(tables: Tables) -> Verdict:
     admissible = {}
@@ -205,7 +205,7 @@ def _residual(x: np.ndarray, regret: np.ndarray) -> float:
     setting=SETTING,
     rule="Each network at its rate of the least mean loss, in the maximal-update parametrisation, in at least 10 "
     "pairs of the same seed. At each parity and width the sparse network's loss is lower, by a sign test; it fails "
-    "where it is higher. All comparisons share 1%.",
+    "where it is higher. All comparisons share an error rate of 1%.",
     revised="Ten pairs at scale laptop left parities of three open. Twenty and forty pairs at scale paper decide: it "
     "holds in part.",
 )

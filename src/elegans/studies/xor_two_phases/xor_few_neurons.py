@@ -132,7 +132,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "sizes). All neurons but a fraction of 0.4, 0.1 or 0.03 start without a signal. At 0.1: (a) at the end, heavy "
     "neurons hold more than 90% of E||w||^2 (t interval); (b) a majority of the runs reach an error of 1% and a loss "
     "of 0.1 within twice the time of fraction 1 (exact limits); (c) with frozen output weights they reach them later "
-    "(sign test). The three parts share 2%, so 10 of 10 runs or 12 of 13 decide.",
+    "(sign test). The three parts share an error rate of 2%, so 10 of 10 runs or 12 of 13 decide.",
     revised="The three parts had an error rate of 2% each, and before that 5%. The verdict is the same.",
 )
 def few_suffice(tables: Tables) -> Verdict:

@@ -81,7 +81,7 @@ CLAIMS = (
         "at d = 64 (population by 2 million points): none of 32 neurons exceeds a bound. (b) 18,000 each at d = 4, "
         "6, 8, 12 and 16 (exact population): on double logarithmic axes the rate at which a single weight or an "
         "output weight exceeds its bound falls ever faster with d, as no power of 1/d does; the upper limit of the "
-        "curvature of a fitted parabola lies below 0. The five comparisons share 2%.",
+        "curvature of a fitted parabola lies below 0. The five comparisons share an error rate of 2%.",
         revised="The rule allowed no violation of a bound at d = 12 either, where two bounds are violated in one of "
         "thousands of cases; the claim held in part. The statement concerns large d and a probability that tends to "
         "1, so the trend now decides.",

@@ -157,7 +157,8 @@ def loss_vanishes(tables: Tables) -> Verdict:
     rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. The time at which the signal is found has a positive slope on log d (t "
     "interval), also in a regression on log d and the root of d: growth as the root of d alone has none there. "
     "Its means over step sizes agree within 10% (bootstrap). The time from dominates to fit grows with less than half "
-    "of the slope on log d. The four parts share 2%. Fails if the time falls, or grows faster than the root of d. "
+    "of the slope on log d. The four parts share an error rate of 2%. Fails if the time falls, or grows faster "
+    "than the root of d. "
     "Smaller powers of d are not excluded. Log log d goes from 1.2 to 1.8 here, so all that can be shown of the second "
     "phase is growth much slower than log d.",
     revised="The three intervals were at 95% each. Then growth as any power of d passed the rule; now growth as the "
@@ -210,7 +211,7 @@ def _beside_root(n: np.ndarray, values: np.ndarray, level: float) -> tuple[float
     rule=f"{SIZES}, eta = 0.1. (a) The exponents of the examples to a held-out loss of 0.1 and to an error of 1% have "
     "bootstrap intervals below 1.5 (our choice). (b) Polylogarithmic: local exponents fall with d, by the t interval "
     "of the quadratic coefficient in a regression on log d. The claim holds in part if only (a) is decided. Four "
-    "comparisons share 2%.",
+    "comparisons share an error rate of 2%.",
     revised="The four intervals were at 95% each. The verdict is the same.",
 )
 def near_linear(tables: Tables) -> Verdict:
