@@ -685,7 +685,7 @@ def test_a_misprint_of_the_proof_alone_is_no_exception_to_the_statement():
     rows = [check("a/b", "the sum", 0.0, 1.0), check("a/b", "its bound, as printed in the proof", 2.0, 1.0)]
     for rule in (theorem("a/b"), checked("a/b")):
         assert rule(checks(rows)).verdict == "holds"
-        assert rule(checks(rows)).because.endswith("; violated: its bound, as printed in the proof")
+        assert rule(checks(rows)).because.endswith("; failed: its bound, as printed in the proof")
 
 
 def test_a_reason_has_separators_in_large_whole_numbers_alone():
