@@ -58,7 +58,7 @@ STYLES = {
 }
 """Colours and markers: ReLU networks, z^k networks, neurons, PolyNet and the transformer; wider ones darker."""
 BATCH = 32
-LISTED = 100_000
+LISTED = 250_000
 """The largest number of trials whose times are listed individually."""
 
 
@@ -126,7 +126,7 @@ def batches_alone(experiment: Experiment) -> Experiment:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per configuration, k and n with batches of 32, and ``times``, one row per trial.
 
-    ``times`` is empty where there are more than 10^5 trials.
+    ``times`` is empty where there are more than 250,000 trials.
     """
     held: dict[tuple[str, int], list[tuple[dict[str, Any], pd.DataFrame]]] = {}
     for template, rows in results.by_cell("state", "solved_at"):
