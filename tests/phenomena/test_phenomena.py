@@ -191,7 +191,7 @@ SAYS = {
     # 4 directions, 0.136 and 0.136
     "context-staircase": lambda numbers, _: numbers[0] >= 3 and abs(numbers[3] / numbers[4] - 1) < 0.05,
     "staircase": lambda numbers, _: numbers[:-3] == sorted(numbers[:-3]) and numbers[-3] == numbers[-2] == 5,
-    "polygon": lambda _, finding: "pentagon with the loss 0.0618" in finding,
+    "polygon": lambda _, finding: "a pentagon: 5 of the six features" in finding and "a loss of 0.0618" in finding,
     "induction-head": lambda numbers, _: min(numbers[1:]) > 50,  # per cent of the attention: 82 and 76
     "xor-phases": lambda numbers, _: 1.5 * numbers[0] < numbers[1],  # steps 65 and 150
 }
