@@ -1,6 +1,6 @@
 """Statements of theory as experiments: tables of checks that compare computations with what a statement allows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,13 @@ def checks(rows: Iterable[dict[str, Any]]) -> Tables:
 def summary(table: pd.DataFrame) -> str:
     """Return in one line how many checks of a table are satisfied, and which are not."""
     names = [f"{claim.partition('/')[2]}: {name}" for claim, name in zip(table["claim"], table["check"], strict=True)]
+    return passed(table, names)
+
+
+def passed(table: pd.DataFrame, names: Sequence[str]) -> str:
+    """Return how many checks of a table passed, over how many cases, and the names of those that failed."""
     satisfied = table["satisfied"].astype(bool)
     cases = counted(int(table["cases"].sum()), "case")
-    found = f"{satisfied.sum()} of {counted(len(table), 'check')} passed ({cases})"
-    missed = [name for name, passed in zip(names, satisfied, strict=True) if not passed]
-    return f"{found}; failed: {', '.join(missed)}" if missed else found
+    number = f"{satisfied.sum()} of {counted(len(table), 'check')} passed ({cases})"
+    failed = [name for name, good in zip(names, satisfied, strict=True) if not good]
+    return f"{number}; failed: {', '.join(failed)}" if failed else number

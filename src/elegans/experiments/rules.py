@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import holm as holm
-from elegans.errors import counted
+from elegans.experiments.checks import passed
 from elegans.experiments.claims import (
     CORRECTED,
     FAILS,
@@ -277,10 +277,7 @@ def by_checks(
     rows = table(tables, name, "the computations of this statement", claim=claim)
     aside = rows["check"].str.endswith(IN_THE_PROOF)
     violated = rows[~rows["satisfied"].astype(bool)]
-    cases = counted(int(rows["cases"].sum()), "case")
-    because = f"{len(rows) - len(violated)} of {counted(len(rows), 'check')} passed ({cases})"
-    if len(violated):
-        because += f"; failed: {', '.join(violated['check'])}"
+    because = passed(rows, list(rows["check"]))
     compared = rows.set_index("check")[["worst", "limit", "cases"]].to_dict("index")
     numbers = {str(name): values for name, values in compared.items()}
     error = float(min(1.0, rows["error_rate"].sum()))

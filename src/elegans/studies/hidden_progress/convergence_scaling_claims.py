@@ -235,7 +235,7 @@ def _more_scatter(small: Sequence[np.ndarray], usual: np.ndarray, level: float) 
     revised="The error rate was 5%; now the total is 2%. PolyNet had to be first or second, and failed at first from "
     "third place on, later from sixth; the source says that it is very stable, not that it is the first, and no number "
     "of trials could decide the places between. We replaced both limits by one half, which decides all places, knowing "
-    "the table on which the claim was undecided, and had not yet run the seeds that judge it now.",
+    "the table on which the claim was undecided. On new seeds, with four times as many trials, it is undecided too.",
 )
 def stable(tables: Tables) -> Verdict:
     generator, parts, level = np.random.default_rng(0), {}, LEVEL / 4

@@ -96,7 +96,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "down), 30000 examples and online, both initialisations, 10 trials per cell. In each of the four columns a "
     "neighbour is faster if its median time is shorter by a factor of 1.2, and certainly shorter, in steps and in "
     "examples. A column holds if no neighbour can be faster, and fails if one is (bootstrap, 0.08% per limit). The "
-    "claim holds or fails if all four columns do, and holds in part if some hold and the others fail.",
+    "claim holds or fails if all four columns do, and holds in part if some hold and others fail.",
     revised="We changed the rule before any run that it judged. A larger batch that takes fewer steps but more "
     "examples left the claim undecided, and so did a neighbour that is faster in some of the columns, however many "
     "trials there were. The claim was undecided.",
