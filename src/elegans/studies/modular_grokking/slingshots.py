@@ -199,7 +199,7 @@ def occur(tables: Tables) -> Verdict:
     "falls below 1e-5, from where a spike counts, at least ten: a network that learns too slowly for a spike decides "
     "nothing. Tables that lack the least loss of each trial have that of the trial whose curve is kept.",
     revised="The rule did not require that trials fit, or that their loss falls low enough for a spike; the error "
-    "rate was 5%. Then it looked at the least loss of one trial only; now at the least loss of each, where the table "
+    "rate was 5%. Then it used the least loss of one trial only; now it uses that of each, where the table "
     "has it. The verdict is the same.",
 )
 def prevented(tables: Tables) -> Verdict:
