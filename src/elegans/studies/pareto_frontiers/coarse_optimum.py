@@ -34,6 +34,8 @@ SIZES = (30_000, None)
 FASTER = 1.2
 """The smallest factor that counts as faster (our choice)."""
 TRIALS = 10
+COLUMN_LEVEL = LEVEL / len(INITS) / len(SIZES)
+"""The error rate of one column: an initialisation and a sample."""
 
 
 def neighbours(base: Trial, regimes: list[str], trials: int) -> Sweep:
@@ -119,7 +121,7 @@ def _fastest(cells: pd.DataFrame) -> Verdict:
             continue
         examples = float(cell["training.batch_size"].iloc[0]) / CHOSEN["training.batch_size"]
         bounds = [
-            ratio_of_medians(times(chosen), times(cell) * scale, LEVEL / len(NEIGHBOURS) / 4)
+            ratio_of_medians(times(chosen), times(cell) * scale, COLUMN_LEVEL / len(NEIGHBOURS))
             for scale in (1.0, examples)
         ]
         ratios[str(setting)] = bounds
@@ -129,7 +131,7 @@ def _fastest(cells: pd.DataFrame) -> Verdict:
             unclear.append(str(setting))
     because = f"faster by a fifth: {', '.join(faster) or 'none'}; perhaps: {', '.join(unclear) or 'none'}"
     needs = f"more trials of {', '.join(unclear)}"
-    return decided(not faster and not unclear, bool(faster), because, ratios, LEVEL / 4, needs)
+    return decided(not faster and not unclear, bool(faster), because, ratios, COLUMN_LEVEL, needs)
 
 
 EXPERIMENT = Experiment(
