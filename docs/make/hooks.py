@@ -108,13 +108,14 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:
-    """Set minus signs and sizes of figures, and make a notebook's links to files, for Jupyter, links to pages.
+    """Set minus signs and sizes of figures; in notebooks, link pages instead of files and say what a figure is.
 
     Anchors of the bibliography are no links: the keyboard would stop at each.
     """
     if not page.file.src_uri.endswith(".ipynb"):
         html = re.sub(r'<a href="" id="(\w+)"></a>', r'<span id="\1"></span>', html)
         return FIGURE.sub(_sized, numerals.signed(html))
+    html = html.replace("No description has been provided for this image", "The figure that the cell above draws")
     return re.sub(r'href="([\w./-]+)\.(?:ipynb|md)"', r'href="../\1/"', html)
 
 
