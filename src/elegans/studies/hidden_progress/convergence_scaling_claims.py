@@ -75,8 +75,8 @@ def power_law(tables: Tables) -> Verdict:
     statement="The same network and algorithm adapt to k: on small instances the time grows like n^O(k), with an "
     "exponent that grows with k.",
     source="sections 5.1, 5.3.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
-    setting=f"{SETTING}; not stated: the constant of O(k), and the least n and k. Our choice: n from 10 to 40, k from "
-    "2 to 5, exponents up to k, since a search over all subsets takes of the order of n^k trials",
+    setting=f"{SETTING}; not stated: exponents, and the constant of O(k). Our choice: n from 10 to 40, k from 2 to 5, "
+    "exponents up to k, since a search over all subsets takes of the order of n^k trials",
     rule="A network satisfies the claim if at each step of k both its median times, by the mean of their logarithms "
     "over the sizes at which both are finite, and its fitted exponent grow, and at each k its exponent is below k. It "
     "violates the claim if one of these falls, or if an exponent is above k. Lines with under three finite medians are "
