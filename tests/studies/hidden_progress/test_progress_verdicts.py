@@ -156,6 +156,14 @@ def test_a_ratio_above_one_is_enough_where_the_source_names_no_factor(decide, ch
     assert verdict(decide, halves(**changed)) == "holds"
 
 
+@pytest.mark.parametrize(("share", "expected"), [(0.05, "holds"), (0.3, "undecided"), (1, "undecided")])
+def test_trials_that_overtake_and_depart_at_the_same_check_count_for_neither(share, expected):
+    rows = halves()["halves"]
+    same = np.arange(len(rows)) % 100 < 100 * share
+    tied = rows.assign(overtaking=np.where(same, rows["departure"], rows["overtaking"]))
+    assert verdict(weights.overtaking, {"halves": tied}) == expected
+
+
 def test_too_small_a_share_of_levels_does_not_count_against_a_staircase():
     few = halves()["halves"].assign(level=np.resize([0.2, 0, 0], len(halves()["halves"])))
     part = weights.staircase.decide({"halves": few})

@@ -42,8 +42,10 @@ HALF = 15
 """The largest number of irrelevant weights whose sums are tabulated; of more, two halves are tabulated and sorted."""
 STEP = 1e-4
 """The flow time that a step of population descent covers."""
-EVERY, MEASURED = 200, 2000
-"""The smallest number of steps between two measurements of the weights, and the largest number of measurements."""
+MEASURED = 2000
+"""The largest number of measurements of the weights."""
+CHECKED = 5e-4
+"""The flow time between two checks of the held-out error: a tenth of the least time that an error stays below 5%."""
 LONGEST = 6.0
 """How long the compared curves last, in flow time."""
 DROP = 0.45, 0.05
@@ -51,7 +53,8 @@ DROP = 0.45, 0.05
 QUARTER = 0.25
 """The error at which the times of runs and flow are compared."""
 NEVER = StoppingRule(error=0, examples=256, every=AT_END, stop=False)
-ONCE = StoppingRule(error=0, examples=1024, every=EVERY)
+SOLVED = 0.03
+"""The held-out error at which training ends, well below the drop's end; later the weights explode."""
 SHOWN = 3
 """The number of networks whose growth is drawn."""
 HIGHEST = 1e2
@@ -85,10 +88,14 @@ def trajectories(block: int, k: int, rate: float, duration: float, trials: int) 
         duration: how long, in flow time.
         trials: how many of each.
     """
-    population = DisjointFlow(learning_rate=STEP, steps=round(duration / STEP), stopping=ONCE)
+    population = DisjointFlow(learning_rate=STEP, steps=round(duration / STEP), stopping=_once(STEP))
     steps = round(duration / rate)
-    stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, stopping=ONCE)
+    stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, stopping=_once(rate))
     return Sweep.of([trial(block, k, GaussianInit(std=1.0), training) for training in (population, stochastic)], trials)
+
+
+def _once(rate: float) -> StoppingRule:
+    return StoppingRule(error=SOLVED, examples=1024, every=round(CHECKED / rate))
 
 
 def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials: int) -> Sweep:
@@ -140,7 +147,7 @@ def analyse(results: Results) -> Tables:
         if row["model.init"] == "bernoulli":
             name, table = "plateaus", _plateau(time, weights, row["steps"] * rate)
         else:
-            some = slice(None, None, max(1, len(time) // POINTS))
+            some = _evaluated(weights)
             name = "population" if row["training"] == "disjoint-flow" else "sgd"
             table = _trajectory(time[some], weights[some]).assign(rate=rate)
             quarter = table["time"][table["error"] <= QUARTER]
@@ -149,6 +156,15 @@ def analyse(results: Results) -> Tables:
             found["shapes"].append(pd.DataFrame([shape]).assign(k=k, block=block, seed=row["seed"]))
         found[name].append(table.assign(k=k, block=block, seed=row["seed"]))
     return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items() if tables}
+
+
+def _evaluated(weights: np.ndarray) -> np.ndarray:
+    """Return which measurements are evaluated: some of all, and more of those from the plateau's end on; the last."""
+    last = len(weights) - 1
+    some = np.unique(np.append(np.arange(0, last, max(1, last // POINTS)), last))
+    few = some[::5]
+    end = few[np.flatnonzero(errors(weights[few]) >= DROP[0]).max(initial=0)]
+    return np.union1d(some, np.linspace(end, last, min(POINTS, last - end) + 1).round().astype(int))
 
 
 def _trajectory(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
@@ -335,20 +351,24 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/figure-b1-curves",
-    statement="A disjoint PolyNet under small-step population descent shows a long plateau and a sudden drop of "
-    "its error, and SGD with one example per step at a constant learning rate looks the same.",
+    statement="Example curves of a disjoint PolyNet show a long plateau and a sudden drop of the error, under "
+    "population descent with small steps and under SGD with one example per step at a constant learning rate.",
     source="figure B.1",
     setting="correlation loss, standard normal start; not stated: n', k and the learning rates",
     rule="25 starts with a positive product for n' = 10 and 30, k = 3 and 4, at two learning rates each, three at n' "
     "= 30 and k = 4 (all our choices). For both descents, the time until the error stays below 45% over the time "
-    "until it stays below 5% has a median above 0.5 (0 for runs that never get there; a straight line has 0.11). The "
+    "until it stays below 5% has a median above 0.5 (0 for runs that never get there; a straight line has 0.11). "
+    "Training ends at a held-out error of 3%, since the weights explode later. The "
     "median time of SGD to 25%, over the flow's time from the same weights, lies between 1/1.5 and 1.5. "
     "Order-statistic intervals at a joint level of 2%. A rate fails if one of the two does; the claim holds in part "
     "if some rates hold and others fail.",
     revised="The level was printed as 5% and is 2%. If the plateau failed at a rate and the time was undecided, that "
     "rate counted as undecided; it now fails, since the claim needs both. On the seeds that showed this, noise at "
     "rate 1e-5 kept 21 of 25 runs of four blocks of 30 from an error of 5%, and the claim was undecided. We added a "
-    "smaller rate there and judge the rule on other seeds.",
+    "smaller rate there and judge the rule on other seeds. On these the claim held in part: runs of four blocks of 30 "
+    "at the largest rate failed. But errors were evaluated too rarely to see most drops, and not at the last step; "
+    "many runs that were solved counted as runs that never get there. Errors are now checked ten times as often, and "
+    "evaluated at the last step.",
 )
 def alike(tables: Tables) -> Verdict:
     level = LEVEL / sum(1 + 2 * len(rates) for rates in RATES.values())
@@ -393,6 +413,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=lambda trial: [WeightTrajectory(every=max(EVERY, trial.steps // MEASURED))],
+    probes=lambda trial: [WeightTrajectory(every=max(1, trial.steps // MEASURED))],
     claims=[alike],
 )

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.claims import UNDECIDED
-from elegans.experiments.rules import LEVEL, at_least, attempt, by_rates, table
+from elegans.experiments.claims import FAILS, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_rates, share_limits, table
 from elegans.studies.hidden_progress.rules import by_bounds, by_middle
 
 LEAST = 50
@@ -73,8 +73,8 @@ def _further(rows: pd.DataFrame, level: float) -> Verdict:
 
 @claim(
     id="progress/rho-tells-signal-from-noise",
-    statement="While loss and accuracy show nothing, the largest change of a weight is clearly larger than the "
-    "maximum of unbiased random walks, and than in training on noise.",
+    statement="While loss and accuracy show nothing, the largest change of a weight is clearly distinguishable from "
+    "the maximum of unbiased random walks: it is larger than in training on noise.",
     source="figure 5.3 (right); appendix B.3.3; figure B.9",
     setting=SETTING,
     rule="Pairs of runs with the same initial weights and inputs, one of them with random labels, for each panel and "
@@ -110,17 +110,20 @@ def _beyond(rows: pd.DataFrame) -> Verdict:
 
 @claim(
     id="progress/loss-moves-after-overtaking",
-    statement="The loss begins to fall only once the relevant weights are larger than all irrelevant ones.",
+    statement="Progress becomes visible in the loss only once the relevant weights are larger than all irrelevant "
+    "ones.",
     source="appendix B.3.3; figure B.9",
     setting=SETTING,
     rule="Overtaking: the smallest relevant weight of some neuron exceeds all its irrelevant weights in size. "
-    "Departure: the error is below 45% for good. For each panel and learning rate, overtaking comes first in over "
-    f"80% of trials to hold, in under 50% to fail (our choice); exact limits, 2% over the 23 cells. {WORDS}",
+    "Departure: the error is below 45% for good. For each panel and learning rate, overtaking is seen at an earlier "
+    "check than departure in over 80% of trials to hold, and no later than departure in under 50% to fail (our "
+    f"choice); exact limits, 2% over the 23 cells. {WORDS}",
     revised="The error rate was 5%; now the total is 2%. The verdict stayed undecided: 58 of 66 at B = 1 and 74 of 81 "
     "at B = 4 were too few trials. We had one learning rate per panel and now vary it, with 200 trials or more at "
     "each rate, on new seeds. The thresholds are unchanged. The claim held at 21 of the 23 rates and was undecided at "
-    "the largest rates of B = 1 and 4. More trials at these rates, on new seeds by the same rule, decide: it holds at "
-    "all 23.",
+    "the largest rates of B = 1 and 4. More trials at these rates, on new seeds by the same rule, decided: it held at "
+    "all 23. But trials in which both were first seen at the same check counted in favour, up to a seventh of all at "
+    "the largest rates. They no longer do; so judged, these tables leave the claim undecided.",
 )
 def overtaking(tables: Tables) -> Verdict:
     return by_rates({key: {"": attempt(_overtaken, rows)} for key, rows in _cells(tables).items()})
@@ -128,11 +131,15 @@ def overtaking(tables: Tables) -> Verdict:
 
 def _overtaken(rows: pd.DataFrame) -> Verdict:
     at_least(LEAST, rows, NEEDS)
-    first, weak = (int((rows[name] <= rows["departure"]).sum()) for name in ("overtaking", "weak_overtaking"))
-    holds, fails = FIRST
+    first, weak = (int((rows[name] < rows["departure"]).sum()) for name in ("overtaking", "weak_overtaking"))
+    same = int((rows["overtaking"] == rows["departure"]).sum())
+    (holds, fails), level = FIRST, LEVEL / CELLS
     what = "trials whose weights overtake first"
-    share = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=LEVEL / CELLS)
-    return share.but(because=f"by the largest relevant weight {weak}", by_largest_relevant=weak)
+    share = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=level)
+    if share.verdict == FAILS and share_limits(first + same, len(rows), level)[1] >= fails:
+        share = share.but(UNDECIDED, needs="more frequent checks")
+    because = f"at the same check {same}; by the largest relevant weight {weak}"
+    return share.but(because=because, at_the_same_check=same, by_largest_relevant=weak)
 
 
 @claim(
