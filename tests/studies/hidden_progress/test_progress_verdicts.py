@@ -497,7 +497,7 @@ def test_a_trend_is_found_by_jonckheeres_test():
     assert plateaus._trend(1, [first, second]) == pytest.approx(same.pvalue, rel=1e-9)
 
 
-def deep(three=40, glorot=40, four=30, longer=5, failing=0, wrong=False, alone=3):
+def deep(three=40, glorot=40, four=30, longer=5, failing=0, wrong=False, alone=3, frozen=3):
     """Return cells of deep networks, their first gradients, and final errors of one layer's training."""
     rows = [
         ((2, 1), n, k, 20_000, own, 40, kind)
@@ -514,7 +514,8 @@ def deep(three=40, glorot=40, four=30, longer=5, failing=0, wrong=False, alone=3
     most = {"(10,)": 2, "(2, 1)": 4, "(10, 10, 1)": 8}
     signals = [(widths, k, float((k <= top) != wrong)) for widths, top in most.items() for k in range(1, 9)]
     errors = pd.DataFrame({"task.n": 10, "task.k": [3, 4], "test_error": 0.5, "model.widths": [(10,)] * 2})
-    correlations = pd.DataFrame({"k": range(1, 9), "largest": [5 * (k < alone) for k in range(1, 9)]})
+    sums = {name: [5 * (k < end) for k in range(1, 9)] for name, end in (("largest", alone), ("on_frozen", frozen))}
+    correlations = pd.DataFrame({"k": range(1, 9), **sums})
     signals = pd.DataFrame(signals, columns=["widths", "k", "signal"])
     return {"table": table, "signals": signals, "errors": errors, "correlations": correlations}
 
@@ -533,9 +534,11 @@ def deep(three=40, glorot=40, four=30, longer=5, failing=0, wrong=False, alone=3
         (layers.sanity, {}, "holds"),
         (layers.sanity, {"failing": 1}, "fails"),
         (layers.greedy, {}, "holds"),
+        (layers.four_layers, {"four": 26, "longer": 0}, "holds in part"),
         (layers.greedy, {"alone": 5}, "holds in part"),
+        (layers.greedy, {"frozen": 5}, "holds in part"),
         (layers.greedy, {"wrong": True}, "holds in part"),
-        (layers.greedy, {"alone": 2, "wrong": True}, "fails"),
+        (layers.greedy, {"alone": 2, "wrong": True, "frozen": 5}, "fails"),
     ],
 )
 def test_deep_networks_are_judged_cell_by_cell(decide, given, expected):
@@ -620,6 +623,11 @@ def test_an_elbow_of_one_network_is_not_the_elbow_of_the_other():
 def test_a_quadratic_layer_is_uncorrelated_with_every_parity_of_more_than_two_signs():
     sums = [layer_by_layer.largest_correlation(k, 0, n=6, width=3, draws=5) for k in range(1, 7)]
     assert min(sums[:2]) > 0 and sums[2:] == [0] * 4
+
+
+def test_a_quadratic_layer_on_a_frozen_one_is_correlated_with_parities_of_up_to_four_signs():
+    sums = [layer_by_layer.largest_correlation(k, 0, layers=2, n=6, width=3, draws=5) for k in range(1, 7)]
+    assert min(sums[:4]) > 0 and sums[4:] == [0] * 2
 
 
 def test_lines_that_may_be_straight_or_bent_decide_nothing():

@@ -106,16 +106,19 @@ def greedy(trials: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per cell, and at the larger scales ``signals``: by ``widths`` and ``k``.
 
-    Their ``signal`` is as in ``table``. ``correlations`` has for each ``k`` the ``largest`` correlation of one layer.
-    ``errors`` has the trials' final errors.
+    Their ``signal`` is as in ``table``. ``correlations`` has for each ``k`` the ``largest`` correlation of one layer,
+    and ``on_frozen`` that of a layer on another one's outputs. ``errors`` has the trials' final errors.
     """
     errors = results.trials[[*KEYS, "seed", "solved_at", "test_error"]]
     found = {"table": summarise(results.trials), "errors": errors}
     if results.scale in ("part", "paper"):
         rows = [(str(widths), k, signal(widths, k)) for widths in SIGNALS for k in range(1, 9)]
         found["signals"] = pd.DataFrame(rows, columns=["widths", "k", "signal"])
-        largest = [largest_correlation(k, results.first_seed) for k in range(1, 9)]
-        found["correlations"] = pd.DataFrame({"k": range(1, 9), "largest": largest})
+        largest = {
+            name: [largest_correlation(k, results.first_seed, layers=layers) for k in range(1, 9)]
+            for name, layers in (("largest", 1), ("on_frozen", 2))
+        }
+        found["correlations"] = pd.DataFrame({"k": range(1, 9), **largest})
     return found
 
 
@@ -180,23 +183,29 @@ def _whole(model: DeepMLP, parameters: Any) -> tuple[dict[str, dict[str, np.ndar
     return whole, scale + BITS
 
 
-def largest_correlation(k: int, first_seed: int, n: int = ENUMERATED, width: int = 10, draws: int = 20) -> int:
+def largest_correlation(
+    k: int, first_seed: int, *, layers: int = 1, n: int = ENUMERATED, width: int = 10, draws: int = 20
+) -> int:
     """Return the largest absolute sum of y f(x) over all inputs, for quadratic layers with readouts, exactly.
 
-    Where it is 0, so are the correlation loss and its population gradient.
+    Where it is 0, so are the correlation loss and its population gradient with respect to the last of the layers.
 
     Args:
         k: the size of the parity.
         first_seed: of the draws.
+        layers: 1, or 2 for a layer whose inputs are the outputs of another.
         n: the number of signs.
-        width: the number of neurons.
-        draws: the number of draws of weights, biases and readouts, whole numbers from -99 to 99.
+        width: the number of neurons of a layer.
+        draws: the number of draws of weights, biases and readouts, whole numbers from -9 to 9.
     """
     x = corners(np.arange(2**n, dtype=np.uint32), n).astype(np.int64)
     generator, sums = np.random.default_rng([0, first_seed]), []
     for _ in range(draws):
-        weight, bias, readout = (generator.integers(-99, 100, size) for size in ((n, width), width, width))
-        sums.append(int((x[:, :k].prod(axis=1) @ (x @ weight + bias) ** 2) @ readout))
+        below = x
+        for _ in range(layers):
+            weight, bias = (generator.integers(-9, 10, size) for size in ((below.shape[1], width), width))
+            below = (below @ weight + bias) ** 2
+        sums.append(int((x[:, :k].prod(axis=1) @ below) @ generator.integers(-9, 10, width)))
     return max(map(abs, sums))
 
 
