@@ -842,6 +842,10 @@ def curves_b1(plateau=0.9, lag=1.0, fast_lag=1.0, runs=25):
         for rate in rates:
             own = fast_lag if rate == max(rates) else lag
             rows.append({"block": block, "k": k, "descent": "sgd", "rate": rate, "plateau": plateau, "lag": own})
+    for (block, k), rates in disjoint_polynet.TOO_LARGE.items():
+        rows += [
+            {"block": block, "k": k, "descent": "sgd", "rate": rate, "plateau": 0.0, "lag": np.nan} for rate in rates
+        ]
     return {"shapes": pd.DataFrame(rows * runs)}
 
 
