@@ -754,6 +754,26 @@ def test_losses_are_compared_in_pairs_at_their_best_learning_rates():
     assert verdict(robust.same_losses, many(25)) == "undecided"
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
+def test_one_unsolved_trial_does_not_make_a_loss_slower():
+    """The square loss solves all trials at one learning rate only, where it is ten times as slow."""
+    rows = losses()["times"].reset_index(drop=True)
+    square, slow = rows["training.loss"] == "square", rows["training.learning_rate"] == 0.8
+    rows.loc[square & slow, "solved_at"] *= 10
+    rows.loc[square & ~slow & (rows["seed"] == 0), "solved_at"] = np.nan
+    assert verdict(robust.same_losses, {"times": rows}) == "holds"
+
+
+@pytest.mark.compiles
+@pytest.mark.slow
+@pytest.mark.parametrize(("rates", "expected"), [(5, "undecided"), (10, "fails")])
+def test_a_loss_that_solves_no_trial_differs_where_learning_rates_are_wide(rates, expected):
+    rows = losses(rates=tuple(1.024 / 2**power for power in range(rates + 1)), best=0.512)["times"]
+    unsolved = rows["training.loss"] == "square"
+    assert verdict(robust.same_losses, {"times": rows.assign(solved_at=rows["solved_at"].where(~unsolved))}) == expected
+
+
 @pytest.mark.parametrize(
     ("large", "small", "expected"), [(25, 0, "holds"), (25, 25, "undecided"), (0, 0, "holds in part")]
 )

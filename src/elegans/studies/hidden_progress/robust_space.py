@@ -114,6 +114,9 @@ OTHER_LOSSES = Space(LAPTOP_RATES, (20,), (3,), (32,), ("dense",))
 FINE = {name: tuple(rates[0] * 2.0**power for power in range(7)) for name, rates in LAPTOP_RATES.items()}
 """Learning rates from the suited one on, each twice the one before."""
 ALL_LOSSES = Space(FINE, (20,), (3,), (32,), ("dense",))
+SMALLER = {name: tuple(0.1 / 2.0**power for power in range(1, count + 1)) for name, count in (("iii", 3), ("xii", 7))}
+"""Learning rates for two networks that the square loss does not train at larger ones; for (xii) down to 0.001."""
+SQUARE_LOSS = replace(ALL_LOSSES, rates=SMALLER, losses=("square",))
 STARS = dict.fromkeys(STARRED, (0.1,))
 STARRED_SMOKE = Space(STARS, (10,), (2,), (1, 16), ("dense",), ("hinge",), 3000)
 STARRED_PART = Space(STARS, (10, 30), (2, 3), (1, 4, 8, 16, 256), losses=("hinge",))
@@ -191,11 +194,9 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
 def losses_alone(experiment: Experiment) -> Experiment:
     """Return only its three losses, at finely spaced learning rates."""
     few = replace(ALL_LOSSES, rates={"i": FINE["i"][:2]}, steps=2000)
-    part = "three losses at (20, 3), B = 32, seven learning rates each"
-    scales = {
-        name: Scale(few.sweep if name == "smoke" else ALL_LOSSES.sweep, trials=2 if name == "smoke" else 50, part=part)
-        for name in experiment.scales
-    }
+    part = "three losses at (20, 3), B = 32, seven learning rates or more each"
+    whole = Scale(lambda trials: ALL_LOSSES.sweep(trials) + SQUARE_LOSS.sweep(trials), trials=50, part=part)
+    scales = {name: Scale(few.sweep, trials=2, part=part) if name == "smoke" else whole for name in experiment.scales}
     return replace(experiment, scales=scales, further=None, plot=None, findings=None)
 
 
