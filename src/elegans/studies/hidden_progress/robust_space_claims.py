@@ -114,10 +114,11 @@ def small_exponents(tables: Tables) -> Verdict:
     id="progress/large-batches-extremely-robust",
     statement="With sufficiently large batches nearly every run of the main settings converges.",
     source="figure B.4, caption",
-    setting=f"n = 30, hinge, uniform, best learning rate: {SETTING}, which batch suffices. Our choice: 256",
+    setting="n = 30, k = 2, 3, 4, B = 1 to 1024, hinge, uniform initialisation, best of four learning rates, 25 "
+    "trials, 10^5 steps; not stated: which batch suffices. Our choice: 256",
     rule="Ten runs choose the learning rate, and fifteen others are judged. Holds if over 95% of all runs are solved "
     "(exact limit at 1%) and no cell has significantly less than 80% solved (our choice, 1% over 45 cells). Holds in "
-    "part for the other cells if under half of the cells have; fails otherwise.",
+    "part for the other cells if under half of the cells have; fails if half or more have; undecided otherwise.",
     revised="The error rate was 5%; now the total is 2%. The verdict is the same.",
 )
 def large_batches(tables: Tables) -> Verdict:
@@ -185,33 +186,37 @@ def same_losses(tables: Tables) -> Verdict:
     statement="The barely sufficient networks (*i) and (*ii) give the same positive results only with batches of at "
     "least 16.",
     source="section 5.3.1",
-    setting=f"{SETTING}; hinge here, with --networks starred, and without the transformer (*iii)",
+    setting=f"{SETTING}; hinge here, with --networks starred, B = 1, 4, 8, 16 and 256, and without the transformer "
+    "(*iii)",
     rule="For each network, no cell with B of 16 or more is refuted and up to 5% are unclear, as for "
-    "progress/robust-space, and at least one cell with a smaller batch is refuted (Holm, 0.5% for each network and "
-    "part). If none is refuted, the part on smaller batches is undecided, since n = 20, B = 2 and smaller n at k = 4 "
-    "are not run.",
+    "progress/robust-space, and at each smaller batch, 1, 4 and 8, at least one cell is refuted (Holm, 0.25% for each "
+    "network and part). If none is refuted, the batch is undecided, since n = 20 and smaller n at k = 4 are not run.",
     revised="The part on smaller batches failed for (*ii) because all cells passed, but there were only cells of k = "
     "2 and 3. This part was then undecided, and so was the claim, which had held in part; the total error rate is 2%, "
     "not 5% for each part. Now cells of k = 4 at n = 30, on other seeds, decide that part. The claim was still "
     "undecided, because one cell of 30, (*i) at (10, 3) and B = 256 from Gaussian weights, solves close to a fifth of "
     "its trials; 50 trials per cell on new seeds left one cell unclear too. No cell was allowed to be unclear; now 5% "
-    "are. Since the trials of both runs had been seen when the rule changed, new seeds judge it.",
+    "are. Since the trials of both runs had been seen when the rule changed, new seeds judge it. One refuted cell "
+    "below 16 was enough, also at B = 1 alone, so the claim held although batches of 8 may suffice; now each smaller "
+    "batch needs one, and the claim is undecided, with (*ii) refuted at B = 1 alone. The rule was changed after the "
+    "tables had been seen.",
 )
 def large_batches_needed(tables: Tables) -> Verdict:
     times = _published(tables, ("*i", "*ii"))
-    parts, level = {}, LEVEL / 4
+    parts, level = {}, LEVEL / 8
     for name in ("*i", "*ii"):
         own = times[times["configuration"] == name]
         large = own["training.batch_size"] >= 16
         if not large.any() or large.all() or 30 not in set(own["task.n"]):
             raise InsufficientData("batch sizes below and above 16 at n = 10 and 30: --networks starred, part")
-        for what, rows in (("from 16 on", own[large]), ("below 16", own[~large])):
+        batches = {f"at {batch}": rows for batch, rows in own[~large].groupby("training.batch_size")}
+        for what, rows in {"from 16 on": own[large], **batches}.items():
             passed, refuted, unclear = _cells(rows, level)
             because = f"{len(passed)} cells pass, {len(refuted)} are refuted, {len(unclear)} unclear"
             numbers = {"passed": len(passed), "refuted": refuted, "unclear": unclear}
             suffice = not refuted and len(unclear) <= UNCLEAR * (len(passed) + len(unclear))
             yes, no = (suffice, bool(refuted)) if what == "from 16 on" else (bool(refuted), False)
-            needs = "fresh trials of unclear cells" if unclear else "n = 20, B = 2 and smaller n at k = 4"
+            needs = "fresh trials of unclear cells" if unclear else "n = 20, and smaller n at k = 4"
             parts[f"({name}) {what}"] = decided(yes, no, because, numbers, level, needs)
     return combine(parts)
 
