@@ -253,6 +253,18 @@ def test_minimal_networks_are_solved_at_some_learning_rates(printed, other, expe
         )
 
 
+def test_a_small_rate_at_which_training_may_end_too_early_is_open():
+    """Without divergence, only the printed rates fail; larger rates than one that holds still do."""
+    rows = minimal(0, 0)["table"].assign(step=zoo.STEPS)
+    found = zoo.minimal({"table": rows})
+    assert found.verdict == "undecided"
+    assert "(vii): is open at 0.001, 0.01, 0.03, fails at 0.1" in found.needs
+    tenth = rows["training.learning_rate"].between(0.0099, 0.0101) & (rows["configuration"] == "vii")
+    found = zoo.minimal({"table": rows.assign(solved_at=rows["solved_at"].where(~tenth, 50_000.0))})
+    assert found.needs.startswith("holds at a tenth of the printed rate for (vii); at the printed rate for none")
+    assert "(vii): holds at 0.01, is open at 0.001, fails at 0.03, 0.1" in found.needs
+
+
 def test_the_claims_settings_are_panels():
     panels = {(panel.identifier, panel.batch_size, panel.learning_rate) for row in FIGURES.values() for panel in row}
     assert panels >= {(name, 1, rate) for name, rate in zoo.MINIMAL.items()} | {*zoo.LARGE, *zoo.TRANSFORMERS}
@@ -298,6 +310,8 @@ def test_transformers_must_learn_after_a_plateau():
     assert verdict(zoo.transformer, curves(cells)) == "holds"
     assert verdict(zoo.transformer, curves(cells, leaves=20.0)) == "holds in part"
     assert verdict(zoo.transformer, curves(cells, leaves=20.0, solved_at=np.nan)) == "fails"
+    assert verdict(zoo.transformer, curves(cells, ends=np.nan)) == "undecided"
+    assert verdict(zoo.transformer, curves([(*one[:3], 25, {}) for one in cells])) == "undecided"
 
 
 def test_doubling_is_a_rescaling_and_may_help():
