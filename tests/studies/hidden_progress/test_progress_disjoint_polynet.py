@@ -223,3 +223,13 @@ def test_blocks_and_sizes_that_do_not_fit_are_refused():
         theory.disjoint_error_bounds([[1.0, 1.0], [-1.0, 1.0]])
     with pytest.raises(el.errors.TheoryError, match=r"epsilon must lie between 0 and 1/2 \(Theorem 5.8\): epsilon=0.7"):
         theory.theorem58_parameters(5, 2, 0.7)
+
+
+def test_the_proof_of_claim_b12_ends_with_another_bound_than_the_printed_one():
+    """It is smaller up to about a quarter of the steps; what both add to 1/2 differs by a factor of 2 at the end."""
+    found = theory.theorem58_parameters(5, 2, 0.1, 0.01, "printed")
+    log = math.log(10 * found.steps / 0.01)
+    printed = [0.5 + math.sqrt(share * found.steps / log) / 13 / math.sqrt(32) for share in (0.2, 0.3, 1)]
+    proved = [found.relevant_bound(round(share * found.steps)) for share in (0.2, 0.3, 1)]
+    assert proved[0] < printed[0] and proved[1] > printed[1]
+    assert (proved[2] - 0.5) / (printed[2] - 0.5) == pytest.approx(2, rel=0.02)

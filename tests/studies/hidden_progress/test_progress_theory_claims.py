@@ -119,12 +119,14 @@ def test_the_schedule_is_decided_by_errors_and_by_weights_within_their_bounds():
         columns=["k", "block", "seed", "step"],
     )
     right = {"error": 0.0, "irrelevant": 1.1, "irrelevant_bound": 1.5, "slack": 0.1, "relevant": 2.0}
-    rows = runs.assign(form="printed", whole=True, relevant_bound=1.0, **right)
+    rows = runs.assign(form="printed", whole=True, relevant_bound=1.0, steps=140_000, **right)
     learns, bounded = (claim.decide for claim in theorem_5_8.EXPERIMENT.claims)
     for changed, expected in (
         ({}, ("holds", "holds")),
         ({"error": 0.2}, ("fails", "holds")),
-        ({"irrelevant": 1.45}, ("holds", "holds in part")),
+        ({"irrelevant": 1.45}, ("holds", "undecided")),  # it may exceed its bound between measurements
+        ({"relevant": 1.05}, ("holds", "undecided")),
+        ({"relevant": 1.3}, ("holds", "undecided")),  # the bound of Claim B.12 may be larger
         ({"irrelevant": 1.6, "relevant": 0.5}, ("holds", "fails")),
         ({"whole": False}, ("undecided", "undecided")),
     ):

@@ -17,7 +17,7 @@ from elegans.analysis import finite_or_none, median, median_interval
 from elegans.calculators.domain import Form
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import UNDECIDED
-from elegans.experiments.rules import LEVEL, by_share, combine, table
+from elegans.experiments.rules import LEVEL, by_share, decided, share_limits, table
 from elegans.models import BernoulliInit, DisjointPolyNet
 from elegans.plots.marks import band
 from elegans.plots.style import COLOURS, figure_legend, panels, title_figure, title_panels
@@ -193,16 +193,16 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/theorem-5.8",
-    statement="With probability 0.99 and a suitable schedule, SGD with any batch size on a disjoint PolyNet that "
-    "starts from signs with a positive product has an error of at most epsilon after about n'^(2k - 1) log(1/epsilon) "
-    "steps.",
+    statement="With probability 0.99 and a suitable schedule, SGD on single examples of a disjoint PolyNet that starts "
+    "from signs with a positive product has an error of at most epsilon after about n'^(2k - 1) log(1/epsilon) steps.",
     source="Theorem 5.8, main text and full statement, B.2.4",
-    setting="correlation loss, T and learning rates as printed; the probability is 0.99 in the main text, and 1 - "
-    "delta times 1/2 in the full statement, where the half is for a positive product",
+    setting="correlation loss, T and learning rates as printed, for any batch size; the probability is 0.99 in the "
+    "main text, whose weights are initially all ones, and 1 - delta times 1/2 in the full statement, where the half is "
+    "for a positive product of signs",
     rule="The exact error after the printed T, with epsilon = 0.1, delta = 0.01 and B = 1, from signs with a positive "
     "product. The share of runs with an error of at most epsilon is above 0.99, by an exact limit at 2% over runs of "
-    "k = 2, n' = 3, 5 and k = 3, n' = 3 together: 390 of 390 suffice. Larger batches, which have less noise, and signs "
-    "with a negative product are not run.",
+    "k = 2, n' = 3, 5 and k = 3, n' = 3 together: 390 of 390 suffice (the 19 runs at k = 3 alone show 81%). Larger "
+    "batches, which have less noise, and signs with a negative product are not run.",
     revised="The limit had an error rate of 5%, for which 299 of 299 suffice; at 2%, 390 are needed, and 315 of 315 "
     "runs had an error of at most epsilon. The claim held, was then undecided, and now holds: all 399 runs on new "
     "seeds have at most epsilon.",
@@ -216,26 +216,42 @@ def learns(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/claims-b11-b12",
-    statement="Under the schedule of Theorem 5.8 no irrelevant weight exceeds 3/2, and every relevant weight stays "
-    "above an explicit growing bound.",
+    statement="Under the schedule of Theorem 5.8, with probability 1 - delta, no irrelevant weight exceeds 3/2, and "
+    "every relevant weight stays above an explicit growing bound.",
     source="claims B.11 and B.12",
-    setting="as Theorem 5.8, with probability 1 - delta; the bound is (1 + (3n' - 2)^(1 - k) t / "
-    "sqrt(2T ln(2nT/delta)))/2",
-    rule="At least 59 runs of the same cells, measured every 500 steps: the share without a violation is above 0.95, "
-    "by exact limits at 1% for each claim. For irrelevant weights, the most that they can move between two "
-    "measurements is added.",
-    revised="The error rate is now 2% over both claims, not for each of them. The verdict is the same.",
+    setting="as Theorem 5.8; after t steps the bound of Claim B.12 is 1/2 + (3n' - 2)^(1 - k) sqrt(t / ln(nT/delta)) / "
+    "(4 sqrt(2)), and its proof ends with (1 + (3n' - 2)^(1 - k) t / sqrt(2T ln(2nT/delta)))/2; the first is larger "
+    "for t below about T/4",
+    rule="At least 390 runs of the same cells, measured every 500 steps. The share in which every irrelevant weight "
+    "stays within 3/2 and every relevant weight above both bounds is above 0.99, by an exact limit at 2%. What a "
+    "weight can move between two measurements is added to irrelevant weights and subtracted from relevant ones. "
+    "Tables have some 300 measurements of a run, and the one at which relevant weights are closest to the second "
+    "bound; its distance must exceed the most by which the first bound lies above the second. Fails if under 0.99 of "
+    "the runs are without a violation at these measurements, by the other limit.",
+    revised="The error rate is now 2% over both claims, not for each of them. The verdict is the same. The rule had "
+    "the second bound alone, asked for 0.95 of 59 runs for each claim by itself, and subtracted nothing from relevant "
+    "weights. The verdict is the same, on fresh seeds too; the 315 earlier runs, which held, are now too few. The "
+    "rule was changed after the tables had been seen.",
 )
 def bounded(tables: Tables) -> Verdict:
-    rows = _whole(tables, 59)
-    rows = rows.assign(
-        inside=rows["irrelevant"] + rows["slack"] <= rows["irrelevant_bound"],
-        growing=rows["relevant"] >= rows["relevant_bound"],
+    rows = _whole(tables, ENOUGH)
+    rows = rows[rows["step"] > 0].reset_index(drop=True)
+    size, steps = (3.0 * rows["block"] - 2) ** (1 - rows["k"]), rows["steps"]
+    first = size / (4 * np.sqrt(2 * np.log(rows["k"] * rows["block"] * steps / DELTA)))  # times sqrt(t)
+    second = size / (2 * np.sqrt(2 * steps * np.log(2 * rows["k"] * rows["block"] * steps / DELTA)))  # times t
+    higher = first**2 / (4 * second)  # the largest value of first sqrt(t) - second t
+    distance = rows["relevant"] - rows["relevant_bound"]
+    largest, above = rows["irrelevant_bound"], rows["relevant"] >= 0.5 + first * np.sqrt(rows["step"])
+    rows["sure"] = (rows["irrelevant"] + rows["slack"] <= largest) & (distance - rows["slack"] >= higher)
+    rows["kept"] = (rows["irrelevant"] <= largest) & (distance >= 0) & above
+    runs = rows.groupby(["k", "block", "seed"])[["sure", "kept"]].all()
+    sure, kept = int(runs["sure"].sum()), int(runs["kept"].sum())
+    low, high = share_limits(sure, len(runs), LEVEL)[0], share_limits(kept, len(runs), LEVEL)[1]
+    because = (
+        f"{sure} of {len(runs)} runs are within all bounds at every step (at least {low:.4g}), {kept} where measured"
     )
-    runs = rows.groupby(["k", "block", "seed"])[["inside", "growing"]].all()
-    names = {"inside": "irrelevant weights within 3/2", "growing": "relevant weights above the bound"}
-    shares = {name: by_share("runs", int(runs[name].sum()), len(runs), above=0.95, level=LEVEL / 2) for name in names}
-    return combine({names[name]: share for name, share in shares.items()})
+    numbers = {"sure": sure, "kept": kept, "trials": len(runs), "at_least": low, "at_most": high}
+    return decided(low > 1 - DELTA, high < 1 - DELTA, because, numbers, LEVEL, f"{ENOUGH} runs, if all are within")
 
 
 def _whole(tables: Tables, least: int) -> pd.DataFrame:
