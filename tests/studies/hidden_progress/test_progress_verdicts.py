@@ -850,19 +850,26 @@ def test_scaled_weights_are_those_of_the_default_times_the_factor():
     np.testing.assert_array_equal(weights[1], 2 * weights[0])
 
 
-def optimised(large=0, small=27, trials=27):
+def optimised(large=0, small=27, trials=27, error=0.5):
     """Return solved trials of transformers by SGD at each parity."""
     rows = [
         {"task.n": n, "task.k": k, "training.learning_rate": rate, "solved": large if n == 30 else small}
         for n, k in ((10, 2), (10, 3), (30, 3))
         for rate in transformers.RATES
     ]
-    return {"table": pd.DataFrame(rows).assign(**{"model.width": 1024, "training": "sgd", "trials": trials})}
+    columns = {"model.width": 1024, "training": "sgd", "trials": trials, "end_error": error}
+    return {"table": pd.DataFrame(rows).assign(**columns)}
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "holds"), ({"large": 25}, "fails"), ({"small": 0}, "undecided"), ({"trials": 14}, "undecided")],
+    [
+        ({}, "holds"),
+        ({"large": 25}, "fails"),
+        ({"small": 0}, "undecided"),
+        ({"trials": 14}, "undecided"),
+        ({"error": 0.4}, "undecided"),
+    ],
 )
 def test_sgd_solves_small_parities_at_best(given, expected):
     assert verdict(transformers.sgd_fails, optimised(**given)) == expected
@@ -939,9 +946,9 @@ def first_steps(loss=0.01, of_fours=0.01, ranked=108, fours_ranked=108, power=0.
     ("given", "expected"),
     [
         ({}, "holds"),
-        ({"of_fours": 0.5}, "holds in part"),
+        ({"of_fours": 0.5}, "undecided"),
         ({"sizes": selection.SIZES[:2]}, "undecided"),
-        ({"loss": 0.5, "of_fours": 0.5}, "fails"),
+        ({"loss": 0.5, "of_fours": 0.5}, "undecided"),  # the theorem is about larger n
         ({"loss": 0.085}, "undecided"),
         ({"sizes": selection.SIZES[2:]}, "undecided"),
     ],
@@ -1117,7 +1124,7 @@ def extended(ratios=(1.0, 1.0, 1.0), solved=55, trials=55, spread=0.05):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, "holds in part"),
+        ({}, "holds"),
         ({"ratios": (1.0, 4.0, 4.0)}, "holds in part"),
         ({"ratios": (4.0, 4.0, 0.1)}, "fails"),
         ({"solved": 10}, "fails"),

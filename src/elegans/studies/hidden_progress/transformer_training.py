@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -21,6 +22,8 @@ from elegans.training import SGD
 RATES = (1.0, 0.1, 0.01, 0.001)
 KEYS = ("model.width", "training", "task.n", "task.k", "training.batch_size", "training.learning_rate")
 PUBLISHED, SELDOM, OFTEN = 1024, 0.2, 0.5
+NEAR_CHANCE = 0.45
+"""The error above which a network has learned nothing (our choice)."""
 CELLS = 2 * len(RATES)
 TRIALS = enough(1 - SELDOM, LEVEL / CELLS)
 """The number of trials that, none of them solved, show at all rates and batch sizes that fewer than a fifth are."""
@@ -46,6 +49,12 @@ def paper(trials: int) -> Sweep:
     """Return full transformers on parities of up to 30 signs, for 10^4 steps."""
     parities = (*SMALL_PARITIES, (20, 3), LARGE_PARITY)
     return Sweep.of(networks(parities, RATES, (32, 1024), width=PUBLISHED, steps=10_000), trials)
+
+
+def cells(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per cell, with its times and the median of its test error at the end, one half if diverged."""
+    ends = trials.assign(end_error=trials["test_error"].fillna(0.5)).groupby(list(KEYS), as_index=False)["end_error"]
+    return timed(trials, KEYS).merge(ends.median(), on=list(KEYS))
 
 
 def plot(tables: Tables) -> Figure:
@@ -97,27 +106,33 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="appendix B.4.1, training",
     setting="width 1024, 128 heads of size 8; not stated: learning rates tried, (n, k) that worked, steps",
     rule="Rates 1, 0.1, 0.01, 0.001 and B = 32, 1024, with 27 trials of 10^4 steps each. Holds if fewer than 20% are "
-    "solved at (30, 3) at every rate, and some are at (10, 2) or (10, 3); fails if over half are solved at (30, 3) at "
-    "one rate (our choice; exact limits, 2% over rates and batch sizes).",
+    "solved at (30, 3) at every rate, with a median error above 45% at the end, and some are at (10, 2) or (10, 3); "
+    "fails if over half are solved at (30, 3) at one rate (our choice; exact limits, 2% over rates and batch sizes). "
+    "10^4 steps are a tenth of the limit of the convergence figures, so trials that still improve decide nothing. "
+    "Trials that diverge count as being at chance.",
+    revised="The claim would have held by trials that still improve when training ends. It was undecided before and "
+    "after this change, without a run at the size that decides it.",
 )
 def sgd_fails(tables: Tables) -> Verdict:
     needs = "27 trials of the full transformer per rate of SGD, n from 10 to 30: the paper scale"
     rows = table(tables, "table", needs, model__width=PUBLISHED, training="sgd")
-    cells = dict(list(rows.groupby(["task.n", "task.k"])))
-    complete = {LARGE_PARITY, *SMALL_PARITIES} <= cells.keys() and set(rows["training.learning_rate"]) == set(RATES)
+    by_parity = dict(list(rows.groupby(["task.n", "task.k"])))
+    complete = {LARGE_PARITY, *SMALL_PARITIES} <= by_parity.keys() and set(rows["training.learning_rate"]) == set(RATES)
     if not complete or rows["trials"].min() < TRIALS:
         raise InsufficientData(needs)
-    small = max(int(cells[parity]["solved"].max()) for parity in SMALL_PARITIES)
-    large = cells[LARGE_PARITY]
+    small = max(int(by_parity[parity]["solved"].max()) for parity in SMALL_PARITIES)
+    large = by_parity[LARGE_PARITY]
     best, trials = int(large["solved"].max()), int(large["trials"].min())
     low, high = share_limits(best, trials, LEVEL / CELLS)
     because = (
         f"at (30, 3) SGD solves at most {best} of {trials} trials at any rate and batch size (at most {high:.2g}), at "
         f"(10, 2) and (10, 3) up to {small}"
     )
-    numbers = {"large": best, "small": small, "trials": trials, "at_most": high}
-    yes, needs = high < SELDOM and small > 0, "more trials" if small else "a parity that SGD solves"
-    return decided(yes, low > OFTEN, because, numbers, LEVEL, needs)
+    error = float(large["end_error"].min())
+    numbers = {"large": best, "small": small, "trials": trials, "at_most": high, "least_median_error": error}
+    seldom, still = high < SELDOM, error > NEAR_CHANCE
+    needs = "a parity that SGD solves" if not small else "more trials" if still else "more steps at (30, 3)"
+    return decided(seldom and still and small > 0, low > OFTEN, because, numbers, LEVEL, needs)
 
 
 EXPERIMENT = Experiment(
@@ -133,7 +148,7 @@ EXPERIMENT = Experiment(
         ),
         "paper": Scale(paper, trials=TRIALS),
     },
-    analyse=one_table(lambda trials: timed(trials, KEYS)),
+    analyse=one_table(cells),
     plot=plot,
     findings=findings,
     claims=[sgd_fails],

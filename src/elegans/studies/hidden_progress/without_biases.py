@@ -122,14 +122,16 @@ def plot(tables: Tables) -> Figure:
 @claim(
     id="progress/odd-k-needs-bias",
     statement="Without biases the symmetry of thresholds makes their coefficients of even degree vanish, so some "
-    "variants fail for odd k; a bias repairs this in theory and in practice.",
+    "variants fail for odd k; a bias (trainable or fixed; here trainable) is necessary, and repairs this, in theory "
+    "and in practice.",
     source="B.3.2, biases",
     setting="not stated: which variants, and (n, k)",
-    rule="(a) Computed exactly at n = 15, k = 3: a threshold of the sum has even coefficients of 0 without a bias, "
-    "and a gap with one. (b) (i) and (ii) are trained on (20, 3), B = 32, learning rates 0.001 to 1, 10^5 steps. With "
-    "hidden biases the best rate solves over 90% of the trials (our choice; exact limits, 1% for each network: 44 of "
-    "44 suffice). Without them no rate solves any trial; none can, since the odd part of such a network is linear and "
-    "its sign is no parity of three signs, so this part has no error rate. Holds in part for the parts named.",
+    rule="(a) Computed exactly at n = 15, k = 3: a threshold of the sum has even coefficients of 0 without a bias, and "
+    "a gap with a bias of 2 or 4. (b) (i) and (ii) are trained on (20, 3), B = 32, learning rates 0.001 to 1, 10^5 "
+    "steps. With hidden biases the best rate solves over 90% of the trials (our choice; exact limits, 1% for each "
+    "network: 44 of 44 suffice). Without them no rate solves any trial; none can, since the odd part of such a network "
+    "is linear and its sign is no parity of three signs, so this part has no error rate. Holds in part for the parts "
+    "named.",
     revised="All four parts had exact limits at 5%, for which 29 of 29 suffice, and the stated error rate was too low "
     "for that. At 1% for each network with biases, 44 trials are needed, and there were 29. The claim held, was then "
     "undecided, and now holds by 44 trials on new seeds.",
