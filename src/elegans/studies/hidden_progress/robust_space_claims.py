@@ -278,7 +278,7 @@ def _compared(*cells: pd.DataFrame) -> tuple[str, str]:
     Shares are compared at the learning rates that solve the most trials, medians at the fastest.
     """
     level = LEVEL / (6 * len(NETWORKS))
-    grids = [{float(rate): _times(trials) for rate, trials in cell.groupby(RATE)} for cell in cells]
+    grids = [{rate: _times(cell[cell[RATE] == rate]) for rate in sorted(set(cell[RATE]))} for cell in cells]
     surest = [max(grid, key=lambda rate: (_solved(grid[rate]), -np.median(grid[rate]))) for grid in grids]
     fastest = [min(grid, key=lambda rate: (np.median(grid[rate]), -_solved(grid[rate]))) for grid in grids]
     first, second = [(_solved(grid[rate]), len(grid[rate])) for grid, rate in zip(grids, surest, strict=True)]
