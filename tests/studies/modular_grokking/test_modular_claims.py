@@ -226,7 +226,7 @@ def test_the_analytic_solution_is_judged_at_large_widths_alone():
 
 def formed(trials=10, kind="transformer", **columns):
     """A table of phases of transformers that show all of them, but for what is given."""
-    good = {"train": 0.01, "restricted": 0.2, "excluded": 1.5, "gini": 3.0, "norm": 0.6}
+    good = {"train": 0.01, "restricted": 0.2, "excluded": 1.5, "norm": 0.6}
     good |= {"first_before": 0.3, "first_after": 0.9}
     rows = [{"network": f"{kind}, 30% of the pairs", "seed": i, "generalised": True, **good} for i in range(trials)]
     return pd.DataFrame(rows).assign(**columns)
@@ -236,16 +236,16 @@ def half(good, bad, trials=10):
     return [good, bad] * (trials // 2)
 
 
-def test_measures_change_before_a_transformer_generalises_or_with_it():
+def test_measures_improve_before_a_transformer_generalises_or_with_it():
     name = "progress-measures-predict-generalisation"
     assert verdict(name, phases=formed()) == "holds"
-    assert verdict(name, phases=formed(gini=1.05)) == "holds in part"
-    assert verdict(name, phases=formed(gini=1.0, restricted=0.9, excluded=1.0)) == "fails"
+    assert verdict(name, phases=formed(excluded=1.0)) == "holds in part"
+    assert verdict(name, phases=formed(restricted=0.9, excluded=1.0)) == "fails"
     assert verdict(name, phases=formed(excluded=half(1.5, 1.0))) == "undecided"
     mixed = CLAIMS[name].decide({"phases": pd.concat([formed(), formed(kind="ReLU", excluded=1.0)])})
     assert mixed.verdict == "holds"  # others are reported
     assert mixed.numbers["ReLU, 30% of the pairs"]["the excluded loss has risen"] == 0
-    for lacking in (formed(kind="ReLU"), formed(trials=6), formed().drop(columns="gini")):
+    for lacking in (formed(kind="ReLU"), formed(trials=6)):
         with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"phases": lacking})
 
