@@ -200,11 +200,21 @@ def test_grokking_without_regularisation_needs_a_late_fall_in_most_trials():
         CLAIMS[name].decide({"table": ends(train_at=np.nan)})
 
 
+def form_course(shares, p=97):
+    """The course of the median share of power at one frequency, the same for each optimiser."""
+    cell = {"p": p, "width": 128, "fraction": 0.7}
+    return pd.DataFrame([{"optimiser": name, **cell, "shares": share} for name in ("gd", "adamw") for share in shares])
+
+
 def test_the_analytic_form_has_two_parts_for_each_optimiser():
     name = "networks-learn-the-analytic-form"
     assert verdict(name, table=ends()) == "holds"
-    assert verdict(name, table=ends(shares=0.5)) == "holds in part"
-    assert verdict(name, table=ends(shares=0.5, phases=1.5, cosines=0.1)) == "fails"
+    mixed = {"p": 97, "shares": 0.5}
+    assert verdict(name, table=ends(**mixed), course=form_course([0.4, 0.5, 0.5])) == "holds in part"
+    other = ends(**mixed, phases=1.5, cosines=0.1)
+    assert verdict(name, table=other, course=form_course([0.4, 0.5, 0.5])) == "fails"
+    assert verdict(name, table=other, course=form_course([0.3, 0.4, 0.5])) == "undecided"  # the share still rises
+    assert verdict(name, table=other.assign(p=23), course=form_course([0.4, 0.5, 0.5], p=23)) == "undecided"
     straddling = ends()
     straddling.loc[straddling["seed"] < 2, "shares"] = 0.5
     assert verdict(name, table=straddling) == "undecided"
@@ -216,10 +226,11 @@ def test_the_analytic_form_has_two_parts_for_each_optimiser():
 
 def test_the_analytic_solution_is_judged_at_large_widths_alone():
     rows = pd.DataFrame(
-        {"p": 23, "width": [32, 128], "accuracy": [0.8, 1.0], "low": [0.6, 0.995], "bound": 0.5, "draws": 20}
+        {"p": 23, "width": [32, 128, 256], "accuracy": [0.8, 0.995, 1], "low": 0.6, "bound": 0.5, "draws": 20}
     )
     assert verdict("analytic-solution-is-accurate", analytic=rows) == "holds"
-    assert verdict("analytic-solution-is-accurate", analytic=rows.assign(low=0.9)) == "fails"
+    assert verdict("analytic-solution-is-accurate", analytic=rows.assign(accuracy=0.9)) == "fails"
+    assert verdict("analytic-solution-is-accurate", analytic=rows.assign(accuracy=[0.8, 0.9, 1])) == "undecided"
     with pytest.raises(InsufficientData):
         CLAIMS["analytic-solution-is-accurate"].decide({"analytic": rows[:1]})
 
