@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from elegans.tabular.datasets import BENCHMARK, benchmark_task
 
+FORESTS = 90
+"""The number of forests on the published grid, from which the errors of forests are selected."""
 LABELS = {1.0: "full", 0.1: "10%", 0.01: "1%"}
 """The fractions of the training pool in the published table."""
 
