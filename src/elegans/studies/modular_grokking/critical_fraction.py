@@ -4,7 +4,7 @@ A coarse grid of fractions finds between which two the share of networks that ge
 half, and a second round trains fractions between these. The crossing is interpolated. Small transformers are trained on
 one fraction of four operations, to compare symmetric operations with others.
 
-Source: Power et al. (2022), section 3.1.2, figure 2 (right) and appendix A.1.2.
+Source: Power et al. (2022), section 3.2, figure 2 (right) and appendix A.1.2.
 """
 
 import re

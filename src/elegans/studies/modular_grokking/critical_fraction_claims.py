@@ -20,7 +20,7 @@ SETTING = "transformers, AdamW, p = 97; here: two-layer quadratic networks, p = 
     id="modular/symmetric-operations-need-less",
     statement="Operations that are symmetric in their operands tend to need less data than closely related ones that "
     "are not.",
-    source="Power et al. (2022), section 3.1.2",
+    source="Power et al. (2022), section 3.2, figure 2 (right)",
     setting="transformers, AdamW, p = 97, up to 100,000 steps; here: smaller, p = 31, 70% of the pairs, 1000 steps",
     rule="On the same fraction of the pairs, with the same budget of steps, more transformers generalise x+y than "
     "x-y, and more generalise x*y than x/y (Fisher's one-sided tests, Holm, 2%); fewer fails. Two-layer networks "
@@ -48,7 +48,7 @@ def symmetric_need_less(tables: Tables) -> Verdict:
 @claim(
     id="modular/some-operations-are-not-learned",
     statement="Networks do not generalise x^3 + xy^2 + y within the budget from any fraction of the pairs up to 95%.",
-    source="Power et al. (2022), section 3.1.2, figure 2 (right)",
+    source="Power et al. (2022), section 3.2, figure 2 (right)",
     setting=SETTING,
     rule="At fractions up to 90%, fewer than 20% (our choice) of all trials generalise, and fewer than half at "
     "the largest fraction, by exact limits at 1% each; larger shares fail. Fractions above 90% are not "

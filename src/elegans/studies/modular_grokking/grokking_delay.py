@@ -4,7 +4,7 @@ Quadratic networks on addition mod p, in full batches of AdamW. The source varie
 of transformers with p = 97; here each of four quantities is varied around one network, fraction and weight decay
 together, and the fraction for transformers too.
 
-Source: Power et al. (2022), sections 3.1 and 3.2, figures 1 and 2.
+Source: Power et al. (2022), sections 3.1 and 3.3, figures 1 and 2.
 """
 
 from collections.abc import Sequence
