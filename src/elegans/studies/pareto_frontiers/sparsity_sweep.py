@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Verdict, claim, one_table
-from elegans.experiments.claims import FAILS, UNDECIDED
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, faster, holm, table
 from elegans.models import SparseInit
 from elegans.plots.marks import estimates
@@ -32,6 +32,8 @@ SETTINGS = ((50, 3, 1000), (100, 3, 3000), (50, 4, 1000))
 TIMES = {50: 1, 100: 12}
 """By n, a factor for the number of trials: at n = 100 the starts differ less."""
 TRIALS = 40
+LOOKS = 3
+"""How often the settings were judged: on two runs with 150 trials at n = 100, and on one with 600."""
 
 
 def columns(n: int, sample: int, widths: Sequence[int], steps: int, trials: int) -> Sweep:
@@ -119,12 +121,14 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     "of the non-zeros; here: time to solve the task at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
     rule="50 trials per cell, 600 at n = 100 (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in "
     "four settings: (50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 1% each "
-    "way. A setting holds if s = 2 is faster than all others, and fails if another is faster. The claim holds if all "
-    "four settings do; in part if some hold and others fail or none is open; it fails if none holds and two or more "
-    "fail.",
+    "way over three looks. A setting holds if s = 2 is faster than all others. The claim holds if all four settings "
+    "do, and fails if none does and another s is faster in two or more. If another is faster elsewhere, its setting is "
+    "undecided: it has one sample size and, but for (50, 3), one size of the non-zeros.",
     revised="Three settings hold and (100, 3) was undecided on 150 trials per cell, twice, with s = 4 the fastest. "
     "Trials at n = 100 were raised to 600 before the run from seed 3000; the rule is otherwise as it was. There four "
-    "non-zeros are faster than two at (100, 3), which decides *holds in part*.",
+    "non-zeros are faster than two at (100, 3), and the claim held in part. The three looks did not share the error "
+    "rate; now they do. The source names neither the sample size nor the size of the non-zeros, so one value of each "
+    "no longer refutes a setting, and the claim is undecided. The rule was changed after the tables had been seen.",
 )
 def two_is_best(tables: Tables) -> Verdict:
     rows = table(tables, "table", "the scale part", model__width=1000, steps=STEPS)
@@ -141,11 +145,16 @@ def two_is_best(tables: Tables) -> Verdict:
         medians = {str(nonzeros or "dense"): float(np.median(steps)) for nonzeros, steps in each.items()}
         because = f"median steps {', '.join(f'{start}: {median:g}' for start, median in medians.items())}"
         numbers = {"medians": medians, "p_two_faster": quicker, "p_two_slower": slower}
-        yes, no = bool((quicker <= HALF_LEVEL).all()), bool((slower <= HALF_LEVEL).any())
+        yes, no = bool((quicker <= HALF_LEVEL / LOOKS).all()), bool((slower <= HALF_LEVEL / LOOKS).any())
         parts[name] = decided(yes, no, because, numbers, LEVEL, "more trials")
-    verdict = combine(parts, LEVEL)
-    failing = sum(part.verdict == FAILS for part in parts.values())
-    return verdict.but(FAILS) if verdict.verdict == UNDECIDED and failing > 1 else verdict
+    kinds = [part.verdict for part in parts.values()]
+    if kinds.count(FAILS) > 1 and HOLDS not in kinds:
+        return combine(parts, LEVEL).but(FAILS, needs="")
+    needs = "other sample sizes and sizes of the non-zeros"
+    return combine(
+        {name: part.but(UNDECIDED, needs=needs) if part.verdict == FAILS else part for name, part in parts.items()},
+        LEVEL,
+    )
 
 
 def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *, scaled: bool) -> pd.DataFrame:
@@ -167,7 +176,7 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
     setting="k known; the source only conjectures that training selects the subnetwork from few examples, and we do "
     "not test this",
     rule="Exact: the probability that at least k of n^k log(kn) neurons have exactly the support, for n = 50 to 300 "
-    'and k = 3, 4. "High" means 0.99 (our choice). No trials are needed.',
+    'and k = 3, 4. "High" means 0.99; the claim fails if one is below 0.5 (our choices). No trials are needed.',
 )
 def exact_subnetwork(tables: Tables) -> Verdict:
     from scipy.stats import binom
