@@ -287,17 +287,14 @@ def test_an_embedding_becomes_sparse_if_five_frequencies_hold_most_of_it_at_the_
 def spiking(trials=12, **arms):
     """A table of slingshots: by arm, how many trials have spikes, at which the norm jumps."""
     names = {"rounded": "rounded", "kept": "small terms kept", "larger": "rounded, larger epsilon"}
+    names |= {"middle": "rounded, epsilon 1e-5", "smaller": "rounded, epsilon 1e-6"}
     rows = [
         {"arm": names[arm], "seed": seed, "spikes": 3 * (seed < hits), "jump": 10.0 if seed < hits else 3.0}
         for arm, hits in arms.items()
         for seed in range(trials)
     ]
-    return pd.DataFrame(rows).assign(fitted_at=200.0, least=1e-6)
-
-
-def course(least=1e-6):
-    """The course of the loss of one trial with the larger epsilon."""
-    return pd.DataFrame({"arm": "rounded, larger epsilon", "loss": [1.0, least]})
+    table = pd.DataFrame(rows)
+    return table.assign(fitted_at=200.0, least=1e-8, cycles=table["spikes"])
 
 
 def test_slingshots_are_judged_with_the_rounded_loss_and_by_jumps_of_the_norm():
@@ -308,24 +305,34 @@ def test_slingshots_are_judged_with_the_rounded_loss_and_by_jumps_of_the_norm():
     assert verdict(name, table=spiking(rounded=0, kept=12, larger=0)) == "fails"
     assert verdict(name, table=spiking(rounded=6, kept=12, larger=0)) == "undecided"
     assert verdict(name, table=spiking(rounded=12, kept=12, larger=0).assign(jump=3.0)) == "fails"  # it never jumps
-    for lacking in (spiking(rounded=12, kept=0), spiking(trials=6, rounded=6, kept=6, larger=0)):
+    assert verdict(name, table=spiking(rounded=12, kept=12, larger=0).assign(cycles=1)) == "fails"  # nor stands still
+    uncounted = spiking(rounded=12, kept=0, larger=0).drop(columns="cycles")
+    for lacking in (uncounted, spiking(rounded=12, kept=0), spiking(trials=6, rounded=6, kept=6, larger=0)):
         with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"table": lacking})
 
 
-def test_epsilon_prevents_slingshots_where_there_are_some():
-    name = "epsilon-prevents-slingshots"
-    assert verdict(name, table=spiking(rounded=12, larger=0), course=course()) == "holds"
-    assert verdict(name, table=spiking(rounded=12, larger=12), course=course()) == "fails"
-    assert verdict(name, table=spiking(rounded=12, larger=3), course=course()) == "undecided"
+def test_a_cycle_is_a_spike_after_growth_and_before_a_plateau():
+    loss = np.full(100, 1e-7)
+    loss[[30, 60, 98]] = 1e-2
+    growing, stairs = np.arange(100.0), np.interp(np.arange(100), [0, 24, 30, 54, 60, 100], [0, 0, 6, 6, 12, 12])
+    assert slingshots.spikes(loss) == [30, 60, 98]
+    assert [slingshots.cycles(loss, norm) for norm in (stairs, growing, -stairs)] == [2, 0, 0]
+
+
+def test_epsilon_prevents_slingshots_at_the_largest_epsilon_with_which_the_loss_rounds():
+    name, less = "epsilon-prevents-slingshots", {"middle": 12, "smaller": 12}
+    assert verdict(name, table=spiking(rounded=12, larger=0, **less)) == "holds"
+    assert verdict(name, table=spiking(rounded=12, larger=12, **less)) == "fails"
+    assert verdict(name, table=spiking(rounded=12, larger=3, **less)) == "undecided"
+    slow = spiking(rounded=12, larger=0, middle=0, smaller=12)
+    slow.loc[(slow["arm"] == "rounded, larger epsilon") & (slow["seed"] > 8), "least"] = 1e-6
+    assert verdict(name, table=slow) == "holds"  # by the middle one
+    slow.loc[slow["arm"] == "rounded, epsilon 1e-5", "least"] = 1e-6
+    assert verdict(name, table=slow) == "undecided"  # a larger one may still prevent them
     with pytest.raises(InsufficientData, match="spikes in most"):
-        CLAIMS[name].decide({"table": spiking(rounded=6, larger=0), "course": course()})
-    early = spiking(rounded=12, larger=0).drop(columns="least")
-    slow = {"table": early, "course": course(1e-4)}
-    one = {"table": spiking(rounded=12, larger=0), "course": course()}
-    one["table"].loc[one["table"]["seed"] > 8, "least"] = 1e-4
-    unfitted = {"table": spiking(rounded=12, larger=0).assign(fitted_at=np.nan), "course": course()}
-    for lacking in (slow, one, unfitted):
-        with pytest.raises(InsufficientData, match="loss below 1e-5"):
-            CLAIMS[name].decide(lacking)
-    assert verdict(name, table=early, course=course()) == "holds"
+        CLAIMS[name].decide({"table": spiking(rounded=6, larger=0, **less)})
+    early = spiking(rounded=12, larger=0, **less)
+    for lacking in (early.assign(least=1e-6), early.assign(fitted_at=np.nan)):
+        with pytest.raises(InsufficientData, match="loss below 1e-7"):
+            CLAIMS[name].decide({"table": lacking})
