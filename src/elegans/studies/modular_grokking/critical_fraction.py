@@ -114,8 +114,10 @@ def _counted(results: Results) -> pd.DataFrame:
         trial = results.trial(place)
         assert isinstance(trial.task, PairTask) and isinstance(trial.regime, Split)
         attention = isinstance(trial.model, PairTransformer)
-        rows.append((name_of(trial.task), trial.task.order, trial.regime.fraction, attention, place, steps))
-    table = pd.DataFrame(rows, columns=["task", "order", "fraction", "attention", "trial", "steps"])
+        rows.append(
+            (name_of(trial.task), trial.task.order, trial.regime.fraction, attention, place, steps, trial.steps)
+        )
+    table = pd.DataFrame(rows, columns=["task", "order", "fraction", "attention", "trial", "steps", "budget"])
     table["place_of_task"] = table.groupby(["attention", "task"], sort=False).ngroup()
     by = ["attention", "place_of_task", "task", "order", "fraction"]
     counts = table.groupby(by, as_index=False).agg(
@@ -123,6 +125,7 @@ def _counted(results: Results) -> pd.DataFrame:
         solved=("steps", "count"),
         trial=("trial", "first"),
         steps=("steps", lambda times: median(times.to_numpy())),
+        budget=("budget", "min"),
     )
     return counts.sort_values(["place_of_task", "fraction"])
 
@@ -130,14 +133,15 @@ def _counted(results: Results) -> pd.DataFrame:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per task and fraction: trials, how many generalised, rate and Wilson interval.
 
-    If there are transformers, they are in a separate table, ``transformers``, with their median steps to generalise.
+    If there are transformers, they are in a separate table, ``transformers``, with their median steps to generalise and
+    the ``budget`` of steps.
     """
     counted = _counted(results)
     low, high = wilson(counted["solved"].to_numpy(), counted["trials"].to_numpy())
     rated = counted.assign(rate=counted["solved"] / counted["trials"], low=low, high=high)
     rated = rated.drop(columns=["trial", "place_of_task", "attention"])
     attention = counted["attention"].to_numpy()
-    tables = {"table": rated[~attention].drop(columns="steps"), "transformers": rated[attention]}
+    tables = {"table": rated[~attention].drop(columns=["steps", "budget"]), "transformers": rated[attention]}
     return {name: rows.reset_index(drop=True) for name, rows in tables.items() if len(rows)}
 
 
