@@ -265,11 +265,20 @@ def no_plateau(tables: Tables) -> Verdict:
     return by_rates(cells)
 
 
-def _phase(tables: Tables, network: str, cell: tuple[int, int, float], cells: int, **limits: float) -> Verdict:
+def _phase(
+    tables: Tables,
+    network: str,
+    cell: tuple[int, int, float],
+    cells: int,
+    *,
+    above: float = -np.inf,
+    below: float = np.inf,
+) -> Verdict:
     """Decide whether the error in the middle of a cell's initial phase lies below or above a limit."""
     rows = _rows(tables, network, *cell)
     rows = rows[rows["leaves"].notna()] if network == "relu" else rows
-    error = by_middle("the error in the middle of the initial phase", _middle(rows), **limits, level=LEVEL / cells)
+    what, level = "the error in the middle of the initial phase", LEVEL / cells
+    error = by_middle(what, _middle(rows), above=above, below=below, level=level)
     share = float(rows.groupby("seed")["plateau"].last().median())
     return error.but(because=f"the phase takes {share:.2f} of the time to 5%", share_of_time=share)
 
