@@ -14,6 +14,7 @@ THEORY = {claim.id: claim for module in (selection_lemmas, statistical_queries) 
 MISPRINTS = {
     "the Fourier weight as a share of 2 rho, as printed in the proof",
     "smallest loss of a readout of the ideal features, as printed",
+    "probability of loss above 7 epsilon, k = 4, offset 0.0625, T as printed",
     "Claim 1: loss as a share of B ||psi||, as printed in the proof",
     "missing probability with r' as printed",
     "relative deviation of the ratio, as printed",

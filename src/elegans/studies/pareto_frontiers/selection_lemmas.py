@@ -232,7 +232,7 @@ PARTS: tuple[Part, ...] = (
     (features, (OVER[:1], 2), (OVER[::2], 100)),
     (lipschitz, (100,), (1000,)),
     (generalisation, (10,), (300,)),
-    (readout_descent, (20, (0.3,), False), (100, (0.3, 0.1), True)),
+    (readout_descent, (20, False), (100, True)),
     (exact(enough_good_neurons), (((20, 2, 9),),), (((20, 2, 9), (50, 4, 17), (100, 4, 21)),)),
     (exact(closed_forms), (9,), (21,)),
     (exact(under_sparse_neurons), (UNDER[:3],), (UNDER,)),

@@ -42,7 +42,7 @@ CLAIMS = (
         id="pareto/lemma-9-bad-neurons",
         statement="The correlations of a bad neuron have an l1 norm of at most C, and at most one is not 0.",
         source="Lemma 9, proof of Lemma 11",
-        setting="k even, s odd (both tacit)",
+        setting="4k < s; k even, s odd (both tacit)",
         rule=f"{EXACTLY} Enumeration up to n = 18 for every number of missed coordinates; with |C|, and with the sign "
         "that C has, which is negative for k = 4.",
         decide=theorem("pareto/lemma-9-bad-neurons", "|C| in the place of C"),
@@ -53,7 +53,9 @@ CLAIMS = (
         "with probability 1 - delta.",
         source="Lemma 10",
         setting="hinge loss at a network of output 0",
-        rule=f"300 samples at (20, 2), s = 9, 40 neurons, tau = 0.05, delta = 0.1. {SHARES}",
+        rule=f"300 samples at (20, 2), s = 9, 40 neurons, tau = 0.05, delta = 0.1; weights and biases. {SHARES}",
+        revised="Only the gradients of the weights were compared; now those of the biases are too. The rule was "
+        "changed after the tables had been seen. The verdict is the same.",
         decide=theorem("pareto/lemma-10-concentration"),
     ),
     Claim(
@@ -61,10 +63,13 @@ CLAIMS = (
         statement="After the first step the features are close to population features of bounded norm, on which a "
         "readout of bounded norm has a small loss; bad neurons are 0 on every input.",
         source="Lemma 11 (1 to 3) and the claims of its proof",
-        setting="rate 1/(2k|C|), tau = 1/(16 eta k n), k/2 - 1 biases as printed",
+        setting="rate 1/(2k|C|), tau = 1/(16 eta k n), k/2 - 1 biases as printed; corrected: k/2 biases with offset "
+        "3/4 in place of 1/16",
         rule="100 runs each at (12, 2), s = 9 and (18, 4), s = 17, the width of Lemma 15 and the sample of Lemma 10 "
         f"for delta = 0.01, largest values over all inputs. {SHARES} With the printed biases an exact linear program "
-        "gives the smallest loss on the ideal features, which must be 0.",
+        "gives the smallest loss on the ideal features, which must be 0. At these sizes the bounds on loss and "
+        "distance exceed any plausible value (307 and 116 at (12, 2)); of the statements on samples, only the silence "
+        "of bad neurons is a real test.",
         revised="The error rate was 1% for each comparison; now the total is 2%. The verdict is the same.",
         decide=theorem("pareto/lemma-11-features", "a list of k/2 biases; with the printed list the loss is not small"),
     ),
@@ -79,10 +84,11 @@ CLAIMS = (
     ),
     Claim(
         id="pareto/lemma-13-generalisation",
-        statement="For all readouts of norm at most B the population's loss exceeds the sample's by at most "
-        "(2B||psi|| + 1) sqrt(2 log(2/delta)/m).",
+        statement="With probability at least 1 - delta, for all readouts of norm at most B on fixed features the "
+        "population's loss exceeds the sample's by at most (2B||psi|| + 1) sqrt(2 log(2/delta)/m).",
         source="Lemma 13",
-        setting="features that are fixed before the sample",
+        setting="features that are fixed before the sample; for other features psi' the lemma adds 2B||psi - psi'||, "
+        "which follows from Lemma 12",
         rule="300 samples each of 50, 200 and 1000 examples of 10 signs, 20 random features, B = 15, delta = 0.1: the "
         f"largest excess that subgradient ascent finds from 8 starts. {SHARES} Ascent may stop early, which favours "
         "the claim: it holds where searched.",
@@ -94,21 +100,27 @@ CLAIMS = (
         statement="Given good features, gradient descent with suitable rate and decay returns a readout of population "
         "loss at most 7 epsilon with probability at least 1 - 2 delta.",
         source="Lemma 14",
-        setting="decay epsilon/B^2, rates 1/(decay t); T and m as printed",
-        rule="100 runs on the ideal features of k = 2 for epsilon = 0.3 and 0.1 and offsets 1/16 and 3/4, delta = "
-        "0.05, at the printed number of steps, and for offset 3/4 and epsilon = 0.3 at B^2 times as many. "
-        f"{SHARES} Claim 1 of the proof (loss at most B||psi||), on 200 random readouts, decides nothing.",
+        setting="decay epsilon/B^2, rates 1/(decay t); m as printed, T as printed and corrected. The lemma says that "
+        "some rate and decay exist; these are the proof's",
+        rule="100 runs on the ideal features for epsilon = 0.1, delta = 0.05: k = 2 with offsets 1/16 and 3/4 and k = "
+        f"4 with offset 1/16 at the printed number of steps, and k = 2 with offset 3/4 at the corrected one. {SHARES} "
+        "For k = 4 the corrected number, 5 10^13, is too large to run: there the correction is the proof's. Claim 1 "
+        "of the proof (loss at most B||psi||), on 200 random readouts, decides nothing.",
         revised="The claim held with correction, because a misprint in the proof counted against the statement. With "
-        "1 + B||psi|| in Claim 1 the proof is right there, and the claim now holds. Before, the error rate was 1% for "
-        "each comparison; now the total is 2%.",
-        decide=theorem("pareto/lemma-14-readout-descent"),
+        "1 + B||psi|| in Claim 1 the proof is right there, and the claim held. Before, the error rate was 1% for each "
+        "comparison; now the total is 2%. Only k = 2 was tried, and three of five cases had epsilon = 0.3, where 7 "
+        "epsilon exceeds 1, the loss of a readout of 0. All cases now have epsilon = 0.1, and k = 4 is tried, where "
+        "the printed T does not suffice. The rule was changed after the tables had been seen. The claim held, and now "
+        "holds with correction.",
+        decide=theorem("pareto/lemma-14-readout-descent", "T / (1 + log T) at least (100/epsilon^2) (B||psi|| + 1)^2"),
     ),
     Claim(
         id="pareto/lemma-15-enough-good-neurons",
         statement="At width 20k(2n/s)^k log(2k/delta) every bias has between r'/2 and 2r' good neurons with "
         "probability at least 1 - delta.",
         source="Lemma 15",
-        setting="printed: r' = (r/2k)(s/2n)^k; corrected: the exact mean",
+        setting="k/2 biases: the printed list has k/2 - 1, none for k = 2; printed: r' = (r/2k)(s/2n)^k; corrected: "
+        "the exact mean",
         rule="Exact multinomial probabilities at (20, 2), s = 9, (50, 4), s = 17 and (100, 4), s = 21, delta = 0.1 "
         "and 0.01: below 1 - delta counts against it.",
         decide=theorem("pareto/lemma-15-enough-good-neurons", "the exact mean in the place of r'"),
