@@ -97,11 +97,13 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="The published setting and six neighbours (each of the three values changed by a factor of three, up and "
     "down), 30000 examples and online, both initialisations, 10 trials per cell. In each of the four columns a "
     "neighbour is faster if its median time is shorter by a factor of 1.2, and certainly shorter, in steps and in "
-    "examples. A column holds if no neighbour can be faster, and fails if one is (bootstrap, 0.08% per limit). The "
+    "examples. A column holds if no neighbour can be faster, and fails if one is (bootstrap, 0.08% per limit); if the "
+    "median trial of no setting learns, nothing is decided. The "
     "claim holds or fails if all four columns do, and holds in part if some hold and others fail.",
     revised="We changed the rule before any run that it judged. A larger batch that takes fewer steps but more "
     "examples left the claim undecided, and so did a neighbour that is faster in some of the columns, however many "
-    "trials there were. The claim was undecided.",
+    "trials there were. The claim was undecided. A column in which nothing is learned held; it now leaves the claim "
+    "undecided. The verdict is the same.",
 )
 def coarse_optimum(tables: Tables) -> Verdict:
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"
@@ -129,6 +131,8 @@ def _fastest(cells: pd.DataFrame) -> Verdict:
             faster.append(str(setting))
         elif all(high >= FASTER for _, _, high in bounds):
             unclear.append(str(setting))
+    if not ratios:
+        raise InsufficientData("a setting in each column whose median trial learns")
     because = f"faster by a fifth: {', '.join(faster) or 'none'}; perhaps: {', '.join(unclear) or 'none'}"
     needs = f"more trials of {', '.join(unclear)}"
     return decided(not faster and not unclear, bool(faster), because, ratios, COLUMN_LEVEL, needs)

@@ -95,7 +95,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Networks converge and generalise from far fewer than n^k examples, with high probability once they are "
     "wide.",
     source="section 4.1 (1), appendix C.1 (1)",
-    setting=SETTING + "; how far is far",
+    setting=SETTING
+    + "; how far is far. The source says perfect generalisation; here, as in its definition of success, "
+    "an error of at most 10%",
     rule="(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each. A task holds if the "
     "exact lower limit of its success rate exceeds 80% (2% over three); otherwise it is undecided, since wider "
     "networks may succeed. Holds if all three tasks do.",
