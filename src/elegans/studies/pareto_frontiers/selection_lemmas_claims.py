@@ -171,8 +171,8 @@ CLAIMS = (
     Claim(
         id="pareto/theorem-21-step-and-precision",
         statement="Biases do not alter the first gradient; the truncated population step leaves epsilon/2k on the "
-        "support and epsilon^2/k elsewhere; the precision needed is of order (n - s)^(-(k - s - 1)/2); a bias has a "
-        "chance of 1/(k + 1).",
+        "support and epsilon^2/k elsewhere; half the irrelevant correlation, taken as the precision needed, is of "
+        "order (n - s)^(-(k - s - 1)/2); k + 1 neurons suffice, and a bias has a chance of 1/(k + 1).",
         source="Proof of Theorem 21",
         setting="biases at most epsilon/2, decay 1 - epsilon/2k",
         rule=f"{EXACTLY} Enumeration at n <= 14; exponents between n = 1000 and 10,000 within 0.05 (our choice); each "
