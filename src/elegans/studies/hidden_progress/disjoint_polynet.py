@@ -260,6 +260,8 @@ def plot(tables: Tables) -> Figure:
     k, block = tables["population"][["k", "block"]].iloc[0]
     shown = {name: rows[(rows["k"] == k) & (rows["block"] == block)] for name, rows in tables.items()}
     shown["sgd"] = shown["sgd"][shown["sgd"]["rate"] == shown["sgd"]["rate"].iloc[0]]
+    for name in ("population", "sgd"):
+        shown[name] = shown[name][shown[name]["seed"] < shown[name]["seed"].min() + STARTS]
     for ax, name in zip(drawn[0], ("population", "sgd"), strict=True):
         for colour, (_, network) in zip(cycle(COLOURS), shown[name].groupby("seed"), strict=False):
             ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
@@ -376,7 +378,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "get there. With errors checked ten times as often, and at the last step, 20 of 25 runs at 1e-5 reach an error of "
     "5% on new seeds; the claim was undecided there and for blocks of 10 at k = 3. A rate at which noise decides is "
     "no longer judged but named, and there are four times as many starts of such blocks. The rule was changed after "
-    "the tables had been seen.",
+    "the tables had been seen; on seeds drawn after that, only the time of four blocks of 30 at rate 3e-6 is open.",
 )
 def alike(tables: Tables) -> Verdict:
     level = LEVEL / sum(1 + 2 * len(rates) for rates in RATES.values())
