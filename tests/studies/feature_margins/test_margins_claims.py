@@ -126,17 +126,20 @@ RELU = {**ADDED, "activation": "ReLU", "r": 2}
 
 
 @pytest.mark.parametrize(
-    ("ratios", "expected"),
+    ("half", "ratios", "expected"),
     [
-        ([0.995] * 6, "holds"),
-        ([0.95] * 6, "holds in part"),
-        ([0.7] * 6, "fails"),
-        ([0.98, *[0.995] * 5], "undecided"),
-        ([0.995] * 5, "undecided"),
+        ([0.9] * 6, [0.95] * 6, "holds"),
+        ([0.995] * 6, [0.995] * 6, "holds"),
+        ([0.95] * 6, [0.95] * 6, "holds in part"),  # a margin that is approached and then stays
+        ([0.93] * 6, [0.95] * 6, "holds in part"),
+        ([0.9] * 6, [0.91, *[0.95] * 5], "undecided"),
+        ([0.5] * 6, [0.7] * 6, "fails"),
+        ([0.9] * 5, [0.95] * 5, "undecided"),
     ],
 )
-def test_mod_71_reaches_the_largest_margin_if_all_six_do(ratios, expected):
-    assert verdict("modular-addition", "mod-reaches-largest-margin", {"margins": ends(ratios, **ADDED)}) == expected
+def test_mod_71_reaches_the_largest_margin_if_the_gaps_of_all_six_vanish(half, ratios, expected):
+    margins = pd.concat([ends(half, **ADDED).assign(step=50), ends(ratios, **ADDED)])
+    assert verdict("modular-addition", "mod-reaches-largest-margin", {"margins": margins}) == expected
 
 
 @pytest.mark.parametrize("claim", ["mod-reaches-largest-margin", "mod-single-frequency"])
