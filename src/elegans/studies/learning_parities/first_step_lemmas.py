@@ -5,6 +5,7 @@ Source: Daniely and Malach (2020), section 5.1.
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,7 +34,11 @@ PUBLISHED = (153_665, 7)
 EXACT, ROUNDING = 1e-12, 1e-10
 SIZES = {"smoke": (9, 31), "paper": (9, 15, 31, 63, 101, 301)}
 ENUMERATED = {"smoke": ((9, 3),), "paper": ((9, 3), (11, 5), (13, 3), (13, 5))}
-GROWING = {"smoke": (49, 6401), "paper": (25, 49, 101, 401, 1601, 6401)}
+GROWING = {"smoke": (49, 401, 6401), "paper": (25, 49, 101, 401, 1601, 6401)}
+SETTLED = 401
+"""The n from which the growth of Lemma 8's ratio is fitted: below, it still rises to its limit."""
+PRINTED = ((101, 3, 256), (6401, 3, 64))
+"""Sizes n and k, and neurons, at which Lemma 14 is tested with the printed copies; at the first its bound is loose."""
 NEURONS = {"smoke": 500, "paper": 10_000}
 STARTS = {"smoke": ((101, 3), 1, 4096), "paper": ((1601, 7), 5, 100_000)}
 """By scale, the larger size at which initial hinges are checked, the draws, and the examples."""
@@ -141,10 +146,10 @@ def _weights(n: int, k: int) -> np.ndarray:
 
 
 def _independence(sizes: tuple[int, ...], first_seed: int) -> Iterator[dict[str, Any]]:
-    """Yield Lemma 8's ratio: its largest value, and its growth with n."""
-    largest, generator, agrees = [], np.random.default_rng([0, first_seed]), []
+    """Yield Lemma 8's ratio: its largest value, and its growth with n for every k."""
+    largest: dict[int, list[float]] = defaultdict(list)
+    generator, agrees = np.random.default_rng([0, first_seed]), []
     for n in sizes:
-        ratios = []
         for k in (3, 5, 7):
             weight = generator.integers(-1, 2, (200, n))
             weight[0, :k], weight[1, :k] = 1, 0
@@ -154,14 +159,14 @@ def _independence(sizes: tuple[int, ...], first_seed: int) -> Iterator[dict[str,
             functions = (patterns.prod(axis=1) * patterns[:, 0])[None]
             if k == 3:
                 functions = np.vstack([functions, 1 - 2 * (np.arange(256)[:, None] >> np.arange(8) & 1)])
-            ratios.append(_gaps(weight, patterns, functions).max())
+            largest[k].append(float(_gaps(weight, patterns, functions).max()))
             if n <= 101:
                 exact = biased_window_gap(weight[:20], 1 / (8 * k), range(k), functions[0].astype(float)).ratio
                 agrees.append(np.abs(exact - _gaps(weight[:20], patterns, functions[:1])[0]).max())
-        largest.append(max(ratios))
-    slope = float(np.polyfit(np.log(sizes), np.log(largest), 1)[0])
-    yield check(LEMMA_8, "ratio of the gap to k / sqrt|J|", largest, 1)
-    yield check(LEMMA_8, "slope of its logarithm in ln n", slope, 0.02)
+    late = [place for place, n in enumerate(sizes) if n >= SETTLED]
+    slopes = [np.polyfit(np.log(np.take(sizes, late)), np.log(np.take(one, late)), 1)[0] for one in largest.values()]
+    yield check(LEMMA_8, "ratio of the gap to k / sqrt|J|", list(largest.values()), 1)
+    yield check(LEMMA_8, "slope of its logarithm in ln n, at every k", slopes, 0.02)
     yield check(LEMMA_8, "ratios with floats are the exact ones", agrees, ROUNDING)
 
 
@@ -226,11 +231,10 @@ def _outputs(scale: str, first_seed: int) -> Iterator[dict[str, Any]]:
         outputs = biased_correlations(weight, 1 / (8 * k), range(k)).output
         ratios.append(np.abs(outputs).max() / biased_output_bound(n, k))
     yield check(LEMMA_14, "second-layer weights over k / sqrt(n), mirrored copies", ratios, 1)
-    n, k, printed = 101, 3, []
-    task = BiasedParity(n=n, k=k, support=tuple(range(k)))
-    for seed in range(STARTS[scale][1]):
-        step = FirstStep(form="antipodal", examples=2**16 if scale == "paper" else 2**12)
-        layers = step.parameters(random.stream(first_seed + seed, "init"), 256, task)
+    step, printed = FirstStep(form="antipodal", examples=2**16 if scale == "paper" else 2**12), []
+    for (n, k, width), seed in itertools.product(PRINTED, range(STARTS[scale][1])):
+        task = BiasedParity(n=n, k=k, support=tuple(range(k)))
+        layers = step.parameters(random.stream(first_seed + seed, "init"), width, task)
         printed.append(np.abs(layers["output"]["weight"]).max() / biased_output_bound(n, k))
     yield check(LEMMA_14, "second-layer weights over k / sqrt(n), copies as printed", printed, 1)
 
@@ -294,8 +298,11 @@ CLAIMS = (
         source="Lemma 8",
         setting="any w, b and h; not stated: C",
         rule="Exact ratios for 200 weights per size with extreme cases, for h = y sign(x_j), and for all 256 h at k = "
-        "3, n up to 6401. They are at most 1, and their largest has a slope in n of at most 0.02 on logarithmic axes "
-        "(our thresholds).",
+        "3, b = 1/(8k), n up to 6401. They are at most 1, and at k = 3, 5 and 7 the largest has a slope in n of at "
+        "most 0.02 on logarithmic axes from n = 401 on (our thresholds). Fails on any violation.",
+        revised="The slope was that of the largest ratio of all k from n = 25 on, which is always the one at k = 3. "
+        "Now each k has its own slope, from n = 401 on, since smaller ratios at k = 5 and 7 still rise to their "
+        "limits below. The rule was changed after ratios had been seen; the verdict is the same.",
         decide=theorem(LEMMA_8),
     ),
     Claim(
@@ -313,10 +320,14 @@ CLAIMS = (
         id="parities/lemma-14",
         statement="After the first step every second-layer weight is at most k / sqrt(n).",
         source="Lemma 14",
-        setting="first step of size 1 with weight decay 1/2; not stated: whether the initial output is 0",
+        setting="first step of size 1 with weight decay 1/2; the proofs take the initial output as 0, which it is not "
+        "with the printed copies",
         rule="In closed form with mirrored copies: all weights up to symmetry at n = 9 to 15, and 4000 neurons at "
-        "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3). Holds "
-        "with correction if only the printed copies exceed the bound.",
+        "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3) with 256 "
+        "neurons and at (6401, 3) with 64. Holds with correction if only the printed copies exceed the bound.",
+        revised="The printed copies were tested at (101, 3) alone, where the bound is loose, and the claim held. With "
+        "them second-layer weights do not fall with n, as the bound does; so a larger n is tested too, and the claim "
+        "holds with correction. Larger n had been tried before this run.",
         decide=theorem(LEMMA_14, corrected="mirrored copies, whose initial output is 0"),
     ),
 )
