@@ -132,7 +132,7 @@ def test_one_strip_regime_alone_holds_in_part():
     assert verdict("digit-parity", "digit-three-network", tables) == "holds in part"
 
 
-def runs(network=0.01, linear=0.5, uniform=1.0, error=0.0, seeds=10, last=10_000, printed=0.5, easy=0.0):
+def runs(network=0.01, linear=0.5, uniform=1.0, error=0.0, seeds=10, last=10_000, printed=0.5, easy=0.0, norm=1.0):
     """Return the table of ``biased-parity``: two checks per trial, at step 500 and the last."""
     arms = [("learners", name, linear) for name in biased.LINEAR]
     arms += [("learners", biased.NETWORK, network), ("learners", "network, plain descent", network)]
@@ -153,16 +153,18 @@ def runs(network=0.01, linear=0.5, uniform=1.0, error=0.0, seeds=10, last=10_000
         for seed in range(seeds)
         for step in (500, last)
     ]
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows).assign(features=513, norm=norm)
     return {"table": table.assign(hinge_d1=table["hinge"], hinge_d2=table["hinge"], error_d1=error, error_d2=error)}
 
 
 @pytest.mark.parametrize(
     ("claim", "tables", "expected"),
     [
-        ("network-beats-linear", runs(), "holds in part"),
+        ("network-beats-linear", runs(), "holds"),
+        ("network-beats-linear", runs(norm=100.0), "undecided"),  # 1/2 - 200 sqrt(513 / C(101, 5)) is 0
         ("network-beats-linear", runs(linear=0.1), "fails"),
-        ("network-beats-linear", runs(network=0.3), "undecided"),
+        ("network-beats-linear", runs(network=0.1), "undecided"),
+        ("network-beats-linear", runs(network=0.3), "fails"),
         ("network-beats-linear", runs(seeds=5), "undecided"),
         ("network-learns", runs(), "undecided"),
         ("network-learns", runs(network=0.3), "undecided"),
