@@ -12,6 +12,7 @@ from elegans.studies.feature_margins import (
     certificate_checks,
     certificates_cyclic,
     certificates_parity,
+    character_condition,
     group_margins_claims,
     modular_addition_claims,
     penalty_path,
@@ -81,6 +82,12 @@ def test_a_search_for_a_better_neuron_would_find_one(monkeypatch):
     table = computed("certificates-cyclic")
     assert not table.loc["best neuron of a search, over the closed form", "satisfied"]
     assert not table.loc["neurons of a wrong phase, as a share of the best", "satisfied"]
+
+
+def test_a_group_that_uses_all_irreps_and_classes_does_not_count_as_one_that_uses_a_subset():
+    satisfied = {row["check"]: row["satisfied"] for row in character_condition._subsets(Group.parse("S4"))}
+    assert not satisfied["S4: irreps below the value, none missing"]
+    assert not satisfied["S4: classes off the margin, none missing"]
 
 
 def test_a_parity_of_a_smaller_closed_form_is_refuted(monkeypatch):
@@ -332,6 +339,9 @@ def test_minimisers_tend_to_the_largest_margin_at_any_rate(slope, limit, trained
     ends = [{"r": r, "penalty": at, "seed": seed, "ratio": trained} for r, at in cells for seed in range(8)]
     tables = {"minimisers": pd.DataFrame(rows), "trained": pd.DataFrame(ends).assign(optimum=1.0)}
     assert verdict("penalty-path", "theorem-7.1-small-penalty", tables) == expected
+    off = tables["minimisers"]["ratio"].where(tables["minimisers"]["task"] != penalty_path.CYCLIC, 0.99)
+    apart = tables | {"minimisers": tables["minimisers"].assign(ratio=off)}
+    assert verdict("penalty-path", "theorem-7.1-small-penalty", apart) == "fails"
     large = tables["minimisers"]["penalty"] > 1e-20
     few = tables | {"minimisers": tables["minimisers"][large]}
     assert verdict("penalty-path", "theorem-7.1-small-penalty", few) == "undecided"

@@ -38,10 +38,19 @@ AGREES = 1e-10
 """The relative deviation of a sum over all pairs that rounding explains."""
 DRAWS = 20
 """The number of random vectors per group."""
-TABLE_D1 = {"standard": (4, -2, 0, 1, 0, -1, 1), "standard with sign": (4, 2, 0, 1, 0, -1, -1)}
-"""Two rows of the printed character table of S_5, by their printed names."""
-FIXED_POINTS = np.array([5, 3, 1, 2, 1, 0, 0])
-"""Fixed points of the classes e, (12), (12)(34), (123), (1234), (12345) and (12)(345), in the printed order."""
+CLASSES = ("e", "(12)", "(12)(34)", "(123)", "(1234)", "(12345)", "(12)(345)")
+"""The columns of the printed character table of S_5."""
+TABLE_D1 = {
+    "trivial": (1, 1, 1, 1, 1, 1, 1),
+    "sign": (1, -1, 1, 1, -1, 1, -1),
+    "standard": (4, -2, 0, 1, 0, -1, 1),
+    "standard⊗sign": (4, 2, 0, 1, 0, -1, -1),
+    "(3,2)": (5, 1, 1, -1, -1, 0, 1),
+    "(2,2,1)": (5, -1, 1, -1, 1, 0, -1),
+    "(3,1,1)": (6, 0, -2, 0, 0, 1, 0),
+}
+"""The printed character table of S_5; the last three irreps are printed as 5d_a, 5d_b and 6d."""
+EXCHANGED = {"standard": "standard⊗sign", "standard⊗sign": "standard"}
 
 
 def group_lemmas(symmetric: list[Group], first_seed: int) -> Iterator[dict[str, Any]]:
@@ -53,9 +62,13 @@ def group_lemmas(symmetric: list[Group], first_seed: int) -> Iterator[dict[str, 
             deviations.setdefault(name, []).append(np.atleast_1d(np.asarray(values, float)).ravel())
     for name, values in deviations.items():
         yield check(LEMMAS, name, np.concatenate(values), AGREES)
-    standard, other = (np.abs(np.array(row) - FIXED_POINTS + 1) for row in TABLE_D1.values())
-    yield check(LEMMAS, "table D.1: standard is fixed points less 1, as printed", standard, 0)
-    yield check(LEMMAS, "table D.1 with the two labels exchanged", other, 0)
+    table = characters_of(Group.parse("S5"))
+    exact = table.characters[:, [table.class_names.index(name) for name in CLASSES]]
+    labels = [table.irrep_names.index(name) for name in TABLE_D1]
+    exchanged = [table.irrep_names.index(EXCHANGED.get(name, name)) for name in TABLE_D1]
+    printed = np.array(list(TABLE_D1.values()))
+    yield check(LEMMAS, "table D.1, as printed", np.abs(printed - exact[labels]), AGREES)
+    yield check(LEMMAS, "table D.1 with two labels exchanged", np.abs(printed - exact[exchanged]), AGREES)
 
 
 def _basis(group: Group, first_seed: int) -> Iterator[tuple[str, Any]]:
@@ -89,16 +102,15 @@ def _objective(group: Group, first_seed: int) -> Iterator[tuple[str, Any]]:
     yield "D.11: margin of u(a) v(b) from coefficients", np.abs(formula - _crossed(group, u, v, w, tau)) / scale
     errors = group_errors(group, u, v, w)
     squares = errors[:, 0] - errors[:, 1:] @ tau[group.class_of][1:]
+    yield "D.11: margin of (u(a) + v(b))^2, as printed", np.abs(formula - squares) / scale
     yield "D.11 twice: margin of (u(a) + v(b))^2", np.abs(2 * formula - squares) / scale
-    for form, factor in (("printed", 1), ("corrected", 2)):
-        scores = irrep_scores(group, tau, form=form)  # type: ignore[arg-type]
-        attained = []
-        for place in range(1, len(group.irreps)):
-            one = random_group_neurons(group, place, 2, stream(first_seed + place, "probe"))
-            value = factor * _crossed(group, one.u, one.v, one.w, tau)
-            attained.append(np.abs(value / scores[place] - 1))
-        name = "D.13: largest margin of one irrep, of u(a) v(b)" if factor == 1 else "D.13 twice: of (u(a) + v(b))^2"
-        yield name, np.concatenate(attained)
+    printed, corrected = irrep_scores(group, tau, form="printed"), irrep_scores(group, tau)
+    for place in range(1, len(group.irreps)):
+        one = random_group_neurons(group, place, 2, stream(first_seed + place, "probe"))
+        crossed = _crossed(group, one.u, one.v, one.w, tau)
+        yield "D.13: largest margin of one irrep, of u(a) v(b)", np.abs(crossed / printed[place] - 1)
+        yield "D.13: of (u(a) + v(b))^2, as printed", np.abs(2 * crossed / printed[place] - 1)
+        yield "D.13 twice: of (u(a) + v(b))^2", np.abs(2 * crossed / corrected[place] - 1)
 
 
 def _crossed(group: Group, u: np.ndarray, v: np.ndarray, w: np.ndarray, tau: np.ndarray) -> np.ndarray:

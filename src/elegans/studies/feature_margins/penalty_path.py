@@ -43,7 +43,9 @@ EXPONENTS = {
 }
 """Negative decimal logarithms of the penalties at which minimisers are computed."""
 GROUPS = {"smoke": ("S3",), "laptop": ("S3", "S4"), "paper": ("S3", "S4", "S5")}
-OTHERS = {"mod 7": (7, 3), "mod 71": (71, 3), "parity of 4": (4, 5)}
+CYCLIC = "mod 7"
+"""The task whose minimiser is searched for among all splits of the mass and proves to have the largest margin."""
+OTHERS = {CYCLIC: (7, 3), "mod 71": (71, 3), "parity of 4": (4, 5)}
 """Tasks whose minimiser is a multiple of the network of the largest margin, with the network's degree."""
 FITTED = 1e-8
 """The largest penalty used for fitting the slope: from there down all irreps are in use."""
@@ -80,7 +82,10 @@ def analyse(results: Results) -> Tables:
 
 def _minimisers(scale: str) -> Iterator[dict[str, Any]]:
     tasks = [(name, 3, partial(group_penalised_optimum, Group.parse(name))) for name in GROUPS[scale]]
+    tasks.append((CYCLIC, 3, partial(group_penalised_optimum, Group.parse("Z7"))))
     for name, (size, degree) in OTHERS.items():
+        if name == CYCLIC:
+            continue
         solve = parity_penalised_optimum if name.startswith("parity") else cyclic_penalised_optimum
         tasks.append((name, degree, partial(solve, size)))
     for name, degree, solve in tasks:
@@ -126,19 +131,23 @@ def plot(tables: Tables) -> Figure:
 @claim(
     id="margins/theorem-7.1-small-penalty",
     statement="For any norm and any fixed power r of the penalty, the normalised margin of global minimisers tends "
-    "to the largest margin as the penalty vanishes.",
+    "to the largest margin as the penalty vanishes, if the largest margin is positive.",
     source="theorem 7.1, section 7.3",
-    setting="abstract; the runs of the thesis use penalties 1e-3 to 1e-7; not stated: the rate of convergence",
-    rule="Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 the ratio to the largest "
-    "margin rises monotonically, and from 1e-8 on ln(1 - ratio) falls with a slope below -0.5 in ln ln(1 / penalty) "
-    "(our threshold: the slope would tend to 0 if the limit were below the largest margin); mod 7, mod 71 and on "
-    "parities the ratio is 1 where the zero network does not win. Fails if one is violated. Reported: for networks "
-    "on S3 with each r and penalties 1e-7, 1e-5 and 1e-3, whether most reach 0.99 of their minimiser's ratio.",
+    setting="abstract; computed for L_{2,3} norms; the runs of the thesis use penalties 1e-3 to 1e-7; not stated: the "
+    "rate of convergence",
+    rule="Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 ln(1 - ratio), with the "
+    "ratio to the largest margin, falls from 1e-8 on with a slope below -0.5 in ln ln(1 / penalty) (our threshold: "
+    "the slope would tend to 0 if the limit were below the largest margin); mod 7 the ratio of the best split of the "
+    "mass among frequencies is 1 within 1e-9 where the zero network does not win. Fails if one is violated. Reported: "
+    "whether ratios rise at every step; and, for networks on S3 with each r and penalties 1e-7, 1e-5 and 1e-3, "
+    "whether most reach 0.99 of their minimiser's ratio. Mod 71 and on parities the ratio is 1 by derivation, which "
+    "is not tested.",
     revised="The rule tested all nine pairs of a penalty and a power at once by the range over seeds, with a total "
     "error rate of 3.5%; then it tested them one after another. The claim held in part, since networks trained with r "
     "below 3 stay behind their minimisers. The theorem is about minimisers, and other claims judge trained networks, "
     "so they are now reported. The slope had to be -1 within 0.2, a rate that the theorem does not name. The rule was "
-    "changed after the tables had been seen; the claim now holds.",
+    "changed after the tables had been seen; the claim now holds. Ratios had to rise at every step, of which a limit "
+    "says nothing, and the ratio of 1 mod 7 was taken from a formula; it is now computed. The verdict is the same.",
 )
 def tends_to_the_largest(tables: Tables) -> Verdict:
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")
@@ -147,18 +156,16 @@ def tends_to_the_largest(tables: Tables) -> Verdict:
     groups = exact[~exact["task"].isin(OTHERS)].sort_values("penalty", ascending=False).groupby(["task", "r"])
     rise = all((rows["ratio"].diff().dropna() > 0).all() for _, rows in groups)
     slopes = {f"{task}, r = {r:g}": _slope(rows[rows["penalty"] <= FITTED]) for (task, r), rows in groups}
-    ones = float((exact[exact["task"].isin(OTHERS)]["ratio"] - 1).abs().max())
-    because = (
-        f"minimisers' ratios rise: {rise}; 1 - ratio has slopes in ln(1 / penalty) of "
-        f"{min(slopes.values()):.3f} to {max(slopes.values()):.3f}; addition and parity: 1 within {ones:.1g}"
-    )
+    ones = float((exact[exact["task"] == CYCLIC]["ratio"] - 1).abs().max())
+    least, most = min(slopes.values()), max(slopes.values())
+    because = f"1 - ratio has slopes in ln(1 / penalty) of {least:.3f} to {most:.3f}; mod 7: 1 within {ones:.1g}"
     numbers = {
         "slopes of 1 - ratio in ln(1 / penalty)": slopes,
         "minimisers' ratios rise": rise,
-        "largest deviation from 1 of addition and parity": ones,
+        "largest deviation from 1 mod 7": ones,
         **_training(tables),
     }
-    tends = rise and ones <= ONE and max(slopes.values()) < SLOPE
+    tends = ones <= ONE and most < SLOPE
     return decided(tends, not tends, because, numbers, 0.0, "")
 
 
