@@ -299,15 +299,23 @@ def test_random_vectors_have_the_initial_power_that_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("by_irrep", "expected"),
-    [([1, 8, 27], "holds"), ([5, 12, 80], "holds in part"), ([5, 20, 0], "holds in part"), ([5, 4, 80], "fails")],
+    ("by_irrep", "power", "expected"),
+    [
+        ([1, 8, 27], 1.0, "holds"),
+        ([5, 12, 80], 1.0, "holds in part"),
+        ([5, 20, 0], 1.0, "holds in part"),
+        ([5, 4, 80], 1.0, "fails"),
+        ([1, 8, 27], 0.9, "fails"),  # neurons that mix irreps, as random vectors do
+    ],
 )
-def test_neurons_by_dimension_are_decided_by_order_and_cubes(by_irrep, expected):
+def test_neurons_by_dimension_are_decided_by_order_and_cubes_of_single_irreps(by_irrep, power, expected):
     dimensions = np.tile([1, 2, 3], 8)
     parts = [counts([by_irrep] * 8, **cell).assign(dimension=dimensions) for cell in GROUPS.values()]
-    assert verdict("group-margins", "s3-s4-neurons-by-dimension", {"features": pd.concat(parts)}) == expected
-    large = counts([by_irrep] * 8, **S5).assign(dimension=dimensions)
-    assert verdict("group-margins", "s5-neurons-by-dimension", {"features": large}) == expected
+    neurons = pd.concat([powers([1.0, power], seeds=8, **cell) for cell in (*GROUPS.values(), S5)])
+    small = {"features": pd.concat(parts), "neurons": neurons}
+    assert verdict("group-margins", "s3-s4-neurons-by-dimension", small) == expected
+    large = {"features": counts([by_irrep] * 8, **S5).assign(dimension=dimensions), "neurons": neurons}
+    assert verdict("group-margins", "s5-neurons-by-dimension", large) == expected
 
 
 def test_a_network_may_have_more_than_the_minimiser_of_its_penalised_loss_at_a_hardly_larger_loss():
