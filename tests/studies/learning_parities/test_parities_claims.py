@@ -121,8 +121,17 @@ def test_strips_of_digits_are_decided_by_intervals_over_seeds(claim, tables, exp
 
 def test_a_model_below_chance_is_not_recorded_as_above_it():
     found = {three: digits.barely_above_chance(accuracy(three=three)).numbers for three in (0.4, 0.52)}
-    assert [found[0.4][model]["above chance"] for model in digits.LINEAR] == [False] * len(digits.LINEAR)
-    assert [found[0.52][model]["above chance"] for model in digits.LINEAR] == [True] * len(digits.LINEAR)
+    assert [part["above chance"] for part in found[0.4].values()] == [False] * 6
+    assert [part["above chance"] for part in found[0.52].values()] == [True] * 6
+
+
+def test_a_linear_model_that_learns_fixed_strips_alone_holds_in_part():
+    tables = accuracy()
+    rows = tables["table"]
+    rows.loc[(rows["strips"] == "fixed") & (rows["model"] == digits.LINEAR[0]) & (rows["k"] == 3), "test_accuracy"] += (
+        0.2
+    )
+    assert verdict("digit-parity", "digit-three-linear", tables) == "holds in part"
 
 
 def test_one_strip_regime_alone_holds_in_part():

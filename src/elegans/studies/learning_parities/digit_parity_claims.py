@@ -1,6 +1,7 @@
 """Claims on strips of digits, decided from the table of ``digit-parity``."""
 
 from dataclasses import replace
+from itertools import product
 
 import pandas as pd
 
@@ -76,17 +77,19 @@ def almost_eighty(tables: Tables) -> Verdict:
     statement="The linear models barely beat chance on three digits.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule="Test accuracy after epoch 20 with fresh strips, 5 seeds. A model barely beats chance if its t interval (2% "
-    "over the three models) is at most 55%, and clearly beats it if the interval lies above 60% (our thresholds). "
-    "Holds for all models, in part for some.",
+    rule="Test accuracy after epoch 20 with fresh and with fixed strips, 5 seeds. A model barely beats chance if its t "
+    "interval (2% over three models and both kinds of strips) is at most 55%, and clearly beats it if the interval "
+    "lies above 60% (our thresholds). Holds for all models with both, in part for some.",
+    revised="Only fresh strips were judged, with 2% over three intervals; fixed strips had been trained too. The rule "
+    "was changed after the tables had been seen. The verdict is the same.",
 )
 def barely_above_chance(tables: Tables) -> Verdict:
-    ends, level, parts = accuracies(tables, 3), LEVEL / len(LINEAR), {}
-    for model in LINEAR:
-        mean, (low, high) = mean_and_interval(ends[model], NEEDS, level=level)
+    level, parts = LEVEL / len(LINEAR) / len(STRIPS), {}
+    for model, strips in product(LINEAR, STRIPS):
+        mean, (low, high) = mean_and_interval(accuracies(tables, 3, strips)[model], NEEDS, level=level)
         because = f"accuracy of {model} is {mean:.3f} ({low:.3f} to {high:.3f})"
         numbers = {"accuracy": mean, "interval": [low, high], "above chance": low > 0.5}
-        parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, level, "more seeds")
+        parts[f"{model}, {strips} strips"] = decided(high <= 0.55, low > 0.60, because, numbers, level, "more seeds")
     return combine(parts, LEVEL)
 
 
@@ -97,7 +100,8 @@ def barely_above_chance(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="Test accuracy after epoch 20, 5 paired seeds, t intervals of the mean gap between the network and each "
     "model (2% over the three). A model performs alike if its gap is at most 3 points (our choice); the network is "
-    "ahead if all gaps exceed 0. Fails if the network is behind a model, or alike with none.",
+    "ahead if all gaps exceed 0. Fails if the network is behind a model, or alike with none. With 7 points random "
+    "ReLU features would be alike too, with 9 all models. Fourier features have one bandwidth.",
     revised="The network counted as ahead if it beat every model with every seed, which happens by chance once in 32; "
     "now the intervals of the gaps decide. The verdict is the same.",
 )

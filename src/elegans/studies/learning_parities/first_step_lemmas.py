@@ -310,10 +310,12 @@ CLAIMS = (
         statement="With probability at least 1 / (14 sqrt(k)) a neuron is good after the first step: equal weights "
         "alpha u / sqrt(n) on A with alpha in [1/4, 1], almost none off A, and an unchanged bias.",
         source="Lemma 9, sketch in section 5",
-        setting="n = 153 665, k = 7, the smallest published size; also 101 and 301 inputs; not stated: C_1, C_2, C_3",
-        rule="In closed form: 10 000 neurons at the published size, with the exact probability 393/2187, have weights "
-        "on A within 1% of alpha u / sqrt(n), and alpha in [1/4, 1] to rounding. At 101 and 301 inputs the weights "
-        "off A and the change of the bias are exactly 0 (1e-12).",
+        setting="n = 153 665, k = 7, the smallest size that Lemma 9 admits; also 101 and 301 inputs; not stated: C_1, "
+        "C_2, C_3",
+        rule="In closed form: of 10 000 neurons at this size the share of good ones is within 4 standard errors (by "
+        "chance outside with 6.4e-5) of its probability, which is exactly 393/2187 and above the bound, and they have "
+        "weights on A within 1% of alpha u / sqrt(n), and alpha in [1/4, 1] to rounding. At 101 and 301 inputs the "
+        "weights off A and the change of the bias are exactly 0 (1e-12).",
         decide=theorem(LEMMA_9),
     ),
     Claim(

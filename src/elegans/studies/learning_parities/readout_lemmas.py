@@ -152,9 +152,9 @@ CLAIMS = (
         source="Lemma 10",
         setting="u uniform on +-r/k as printed, ReLU6 throughout; not mentioned there: the initialisation draws u "
         "from +-n/k",
-        rule="Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, in three readings: as "
-        "printed; with u on +-n/k; and with u on +-n/k and a plain ReLU. Holds with correction if only the last "
-        "reading holds. No sampling error.",
+        rule="Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k (the source: to k r), in "
+        "three readings: as printed; with u on +-n/k, for epsilon from 1 on; and with u on +-n/k and a plain ReLU. "
+        "Holds with correction if only the last reading holds. No sampling error.",
         decide=theorem(LEMMA_10, corrected="u uniform on +-n/k, and a plain ReLU in the target"),
     ),
     Claim(
@@ -164,8 +164,8 @@ CLAIMS = (
         setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; not stated: c; ReLU or "
         "ReLU6",
         rule="A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, for all r and epsilon "
-        "= 0.1, 0.5 and 1. It is exact given the number of weights outside A, which is drawn 200 times. Holds with "
-        "correction if it fails only with ReLU6 in the target.",
+        "= 0.1, 0.5 and 1. It is exact given the number of weights outside A, which is drawn 200 times. ReLU6 in the "
+        "target is tested at epsilon = 1 alone. Holds with correction if only this fails.",
         decide=theorem(LEMMA_11, corrected="a plain ReLU in the target"),
     ),
     Claim(
@@ -173,7 +173,7 @@ CLAIMS = (
         statement="After the first step some second layer has margin 1 on every input, with norm at most B k^5 / "
         "sqrt(q), and active features of at most 1.",
         source="Lemma 12, sketch in section 5",
-        setting="q >= C k^7 log((k+1)/delta); not stated: C, B",
+        setting="q >= C k^7 log((k+1)/delta); not stated: C, B; the lemma's ||u*||_0 and 1 - delta are not tested",
         rule="Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws. At the "
         "largest q all must be separable; the norm's exponent in q must be within 0.05 of -1/2, and in k at most 5; "
         "active features must be at most 1 (our thresholds). Holds in part if some of these conditions are met.",
@@ -186,7 +186,7 @@ CLAIMS = (
         setting="as Theorem 3; not stated: steps",
         rule="At (101, 3, 128), (101, 5, 128) and (301, 7, 512), 5 draws: a second layer on the good neurons alone "
         "has margin 1 on every input, so the convex problem has hinge loss 0. Holds if this is so in all draws, fails "
-        "if in none, in part otherwise.",
+        "if one draw has none. That a second layer exists is tested, not that training finds it.",
         decide=checked(SECOND),
     ),
 )
