@@ -6,7 +6,6 @@ form, scaled to a derivative of amplitude 1 for comparison with the majority's.
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import wilson
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments import Claim, Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, table
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_figure, title_panels
@@ -38,6 +38,8 @@ DRAWS = 1000
 RUNS = 59
 COMPARABLE = 0.5
 """The share of the majority's gap from which a gap counts as comparable (our choice)."""
+MUCH_LESS = 0.25
+"""The share of the majority's gap below which a gap does not count as comparable (our choice)."""
 OFTEN = 0.1
 """The share of neurons above which a probability counts as not negligible (our choice)."""
 
@@ -212,33 +214,56 @@ def _share(positive: pd.Series) -> dict[str, Any]:
     return {"share": round(float(positive.mean()), 4), "interval": [round(low, 4), round(high, 4)]}
 
 
-def comparable(tables: Tables, *, function: str, degrees: Sequence[int]) -> Verdict:
-    """Decide how often random neurons have at least half of the majority's gap, cell by cell."""
-    cells = [(k, law) for k in degrees for law in ("dense", "gaussian")]
+def often_comparable(tables: Tables) -> Verdict:
+    """Decide how often random thresholds have at least half of the gap of one with sign weights, cell by cell."""
+    cells = [(k, law) for k in (2, 4, 6) for law in ("dense", "gaussian")]
     level = LEVEL / len(cells)
-    return combine({f"k = {k}, {law}": attempt(_cell, tables, function, k, law, level) for k, law in cells})
+    return combine({f"k = {k}, {law}": attempt(_often, tables, k, law, level) for k, law in cells})
 
 
-def _cell(tables: Tables, function: str, k: int, law: str, level: float) -> Verdict:
-    needs = f"{DRAWS} random neurons per cell at n = 15"
-    rows = table(tables, "random", needs, function=function, task__n=15, task__k=k)
-    rows = rows[rows["weights"].str.startswith(law)]
-    ratio = at_least(DRAWS, rows["relaxed"] / rows["majority"], needs)
+def _often(tables: Tables, k: int, law: str, level: float) -> Verdict:
+    ratio, strict = _ratios(tables, THRESHOLD, k, law)
     large = int((ratio >= COMPARABLE).sum())
     share = by_share("neurons with half of the majority's gap", large, len(ratio), above=OFTEN, level=level)
-    others: dict[str, Any] = {
+    return share.but(**_others(ratio, strict))
+
+
+def _ratios(tables: Tables, function: str, k: int, law: str) -> tuple[pd.Series, pd.Series]:
+    """Return the relaxed gaps of a cell as shares of the majority's, and its strict gaps."""
+    needs = f"{DRAWS} random neurons per cell at n = 15"
+    rows = table(tables, "random", needs, function=function, task__n=15, task__k=k)
+    rows = at_least(DRAWS, rows[rows["weights"].str.startswith(law)], needs)
+    return rows["relaxed"] / rows["majority"], rows["strict"]
+
+
+def _others(ratio: pd.Series, strict: pd.Series) -> dict[str, Any]:
+    return {
         "median of the ratio": ratio.median(),
-        "a quarter of it": (ratio >= 0.25).mean(),
+        "a quarter of it": (ratio >= MUCH_LESS).mean(),
         "all of it": (ratio >= 1).mean(),
-        "strict gap": (rows["strict"] > 0).mean(),
+        "strict gap": (strict > 0).mean(),
     }
-    return share.but(**others)
+
+
+def mostly_comparable(tables: Tables) -> Verdict:
+    """Decide whether the median gap of sinusoidal neurons is comparable to the majority's, cell by cell."""
+    cells = [(k, law) for k in (2, 4) for law in ("dense", "gaussian")]
+    level = LEVEL / len(cells)
+    return combine({f"k = {k}, {law}": attempt(_mostly, tables, k, law, level) for k, law in cells})
+
+
+def _mostly(tables: Tables, k: int, law: str, level: float) -> Verdict:
+    ratio, strict = _ratios(tables, SINE, k, law)
+    median = by_middle("the gap over the majority's", ratio, above=COMPARABLE, level=level)
+    between = median.verdict == FAILS and median.numbers["interval"][1] >= MUCH_LESS
+    needs = f"a median that is not between {MUCH_LESS:g} and {COMPARABLE:g}"
+    return (median.but(UNDECIDED, needs=needs) if between else median).but(**_others(ratio, strict))
 
 
 @claim(
     id="progress/gap-amplifies",
-    statement="Under SGD a sinusoidal neuron's gap starts positive, somewhat below the majority's, and grows during "
-    "training.",
+    statement="Under SGD the gap of a sinusoidal neuron that learns starts positive, somewhat below the majority's, "
+    "and grows during training.",
     source="figure B.8 (right); section 5.5; B.3.1 to B.3.3",
     setting="10 runs; not stated: n, k, learning rate, batch size",
     rule="Over the solved runs at (51, 4), at least 59: the share with a positive gap at the start is above 0.9, the "
@@ -265,13 +290,6 @@ def amplifies(tables: Tables) -> Verdict:
     )
 
 
-RULE = (
-    "n = 15, exact. In every cell, the lower limit of the share of neurons whose relaxed gap is at least half of the "
-    "majority's is above 0.1 (both our choices); 2% over the cells, 1000 draws per cell or more. Shares with a quarter "
-    "of the majority's gap, all of it, and a strict gap are reported."
-)
-
-
 CLAIMS = (
     Claim(
         id="progress/gap-random-thresholds",
@@ -279,17 +297,26 @@ CLAIMS = (
         "relaxed Fourier gaps comparable to the majority's.",
         source="B.3.1; figure B.7",
         setting="n = 15; not stated: k, the number of draws, what counts as comparable and not negligible",
-        rule=f"{RULE} k = 2, 4, 6; weights uniform and Gaussian.",
-        decide=partial(comparable, function="threshold", degrees=(2, 4, 6)),
+        rule="n = 15, exact; k = 2, 4, 6, weights uniform and Gaussian. In every cell, the lower limit of the share of "
+        "neurons whose relaxed gap is at least half of the gap of a threshold with sign weights is above 0.1 (both our "
+        "choices); 2% over the cells, 1000 draws per cell or more. Shares with a quarter of this gap, all of it, and a "
+        "strict gap are reported.",
+        decide=often_comparable,
     ),
     Claim(
         id="progress/gap-sinusoid",
-        statement="With a probability that is not negligible, population gradients of sinusoidal neurons at random "
-        "weights have gaps comparable to the majority's.",
-        source="figure B.8 (left)",
+        statement="In small cases, gaps of population gradients of sinusoidal neurons at random weights are comparable "
+        "to the majority's.",
+        source="figure B.8 (left); B.3.1, random non-LTFs",
         setting="sin(w . x / sqrt(n)); not stated: the distribution of w, n, k",
-        rule=f"{RULE} k = 2, 4; weights uniform and Gaussian.",
-        decide=partial(comparable, function="sine", degrees=(2, 4)),
+        rule="n = 15, exact; k = 2, 4, weights w uniform within 1, of variance 1/3, and Gaussian of variance 1. In "
+        "each cell the median relaxed gap, as a share of the majority's, is above 1/2; a cell fails if it is below 1/4 "
+        "(both our choices). Order statistics, 2% over the cells, 1000 draws per cell or more. Shares with a quarter "
+        "of the majority's gap, all of it, and a strict gap are reported.",
+        revised='The statement had the words "with a probability that is not negligible", which the source uses of '
+        "random thresholds only, and the rule asked for half of the majority's gap in a tenth of the draws. The claim "
+        "held. The rule was changed after the tables had been seen, and the claim now holds in part.",
+        decide=mostly_comparable,
     ),
     amplifies,
 )

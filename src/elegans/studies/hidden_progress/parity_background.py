@@ -28,18 +28,10 @@ EXACT, BOUND = 1e-9, 1 + 1e-10
 """How far identities may deviate, relatively, and by how much a side may exceed its bound, due to rounding."""
 MARGIN = 1e-6
 """The margin from which a linear programme, accurate to 1e-7, counts as solved."""
-RELU, POWER = "ReLU", "z^k"
-SOFTPLUS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    f"softplus {beta:g}": lambda z, beta=beta: expit(beta * z) for beta in (0.25, 0.5, 1, 2, 4, 8)
-}
-"""The derivatives of softplus activations, by their beta, smooth ones first."""
-SMOOTH: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "GELU": lambda z: norm.cdf(z) + z * norm.pdf(z),
-    "sin(z)": np.cos,
-    "sin(pi z/2)": lambda z: np.cos(np.pi / 2 * z),
-    "sin(3z)": lambda z: np.cos(3 * z),
-}
-"""The derivatives of other smooth activations up to a factor, to which z^k is added."""
+BETAS = (0.25, 0.5, 1, 2, 4, 8)
+FAMILY = (*(f"softplus {beta:g}" for beta in BETAS), "ReLU")
+SMOOTH = ("GELU", "sin(z)", "sin(pi z/2)", "sin(3z)", "z^k")
+"""Activations: softplus functions from smooth to sharp, which tend to ReLU; and other smooth ones."""
 DRAWS = 100
 """The least number of neurons per activation."""
 
@@ -156,9 +148,8 @@ def sharpness(n: int, k: int, draws: int, first_seed: int) -> pd.DataFrame:
     generator = np.random.default_rng([4, first_seed])
     x = sign_table(n).astype(float)
     y = x[:, :k].prod(axis=1)
-    slopes = {**SOFTPLUS, RELU: lambda z: (z > 0).astype(float), **SMOOTH, POWER: lambda z: z ** (k - 1)}
     rows = []
-    for activation, slope in slopes.items():
+    for activation, slope in zip((*FAMILY, *SMOOTH), _derivatives(k), strict=True):
         for _ in range(draws):
             weight = generator.normal(size=n)
             passed = slope(x @ (weight / np.linalg.norm(weight)) + generator.normal())
@@ -191,6 +182,17 @@ def analyse(results: Results) -> Tables:
     return {**tables, "gaps": sharpness(*NEURONS[results.scale], results.first_seed)}
 
 
+def _derivatives(k: int) -> list[Callable[[np.ndarray], np.ndarray]]:
+    """Return the derivatives of all activations, up to a factor."""
+    return [
+        *(lambda z, beta=beta: expit(beta * z) for beta in BETAS),
+        lambda z: (z > 0).astype(float),
+        lambda z: norm.cdf(z) + z * norm.pdf(z),
+        *(lambda z, frequency=frequency: np.cos(frequency * z) for frequency in (1, math.pi / 2, 3)),
+        lambda z: z ** (k - 1),
+    ]
+
+
 CLAIMS = (
     Claim(
         id="progress/low-degree-cannot-represent",
@@ -219,7 +221,9 @@ CLAIMS = (
         revised="Of z^k networks the rule judged the sign alone, whereas the source claims the parity itself; and "
         "k = 2 was open for ReLU neurons with other weights. The claim held in part. It now holds with correction, as "
         "do other statements whose formula lacks a term.",
-        decide=checked(WIDTH, corrected="z^k as printed, ReLU with an output bias"),
+        decide=checked(
+            WIDTH, "z^k, and ReLU with an output bias", corrected="ReLU with an output bias, z^k as printed"
+        ),
     ),
     Claim(
         id="progress/query-counting",
@@ -253,18 +257,18 @@ def sharper(tables: Tables) -> Verdict:
     rows = table(tables, "gaps", "the gaps of random neurons")
     gaps = {
         name: at_least(DRAWS, rows.loc[rows["activation"] == name, "gap"], f"{DRAWS} neurons of {name}")
-        for name in (*SOFTPLUS, RELU, *SMOOTH, POWER)
+        for name in (*FAMILY, *SMOOTH)
     }
-    family, p_values = [gaps[name] for name in (*SOFTPLUS, RELU)], {}
+    family, p_values = [gaps[name] for name in FAMILY], {}
     places = np.repeat(np.arange(len(family)), [len(values) for values in family])
     sides = ("greater", "less")
     p_values["softplus"] = [kendalltau(places, np.concatenate(family), alternative=side).pvalue for side in sides]
-    for name in (*SMOOTH, POWER):
-        p_values[name] = [mannwhitneyu(gaps[RELU], gaps[name], alternative=side).pvalue for side in sides]
+    for name in SMOOTH:
+        p_values[name] = [mannwhitneyu(gaps["ReLU"], gaps[name], alternative=side).pvalue for side in sides]
     yes, no = (dict(zip(p_values, holm([pair[side] for pair in p_values.values()]), strict=True)) for side in (0, 1))
     level, parts = LEVEL / 2, {}
     for name in p_values:
-        numbers = {"p": yes[name], "p_of_opposite": no[name], "median": float(gaps.get(name, gaps[RELU]).median())}
+        numbers = {"p": yes[name], "p_of_opposite": no[name], "median": float(gaps.get(name, gaps["ReLU"]).median())}
         because = f"p = {yes[name]:.2g}, of the opposite {no[name]:.2g}"
         parts[name] = decided(yes[name] <= level, no[name] <= level, because, numbers, 0.0, "more neurons")
     return combine(parts, LEVEL)
