@@ -136,6 +136,17 @@ def test_a_batch_of_this_size_keeps_gradients_close():
     assert failures <= 2
 
 
+def test_descent_with_random_gradients_exceeds_the_bound_in_some_runs_and_not_in_expectation():
+    """A linear function of slope 1/sqrt(T), whose gradients are 1 or -1."""
+    steps, runs = 100, 2000
+    slope = 1 / math.sqrt(steps)
+    gradients = np.where(np.random.default_rng(0).random((steps, runs)) < (1 + slope) / 2, 1.0, -1.0)
+    path = -theory.convex_sgd_rate(1, 1, steps) * np.cumsum(gradients, axis=0)
+    excess = slope * (path.mean(axis=0) + 1)
+    assert (excess > theory.convex_sgd_excess(1, 1, steps)).mean() > 0.1
+    assert excess.mean() < theory.convex_sgd_excess(1, 1, steps)
+
+
 def test_descent_on_a_convex_function_stays_within_its_excess():
     target, steps = np.asarray([3.0, -1.0]), 400
     norm = float(np.linalg.norm(target))

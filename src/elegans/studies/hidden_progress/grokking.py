@@ -47,7 +47,7 @@ DECIDING = ((1000, 0.001), (500, 0.001), (1000, 0.01), (500, 0.01))
 """The sample sizes and weight decays among which one cell must show grokking."""
 DELAY, CHANCE, OFTEN, HALF = 2.0, 0.25, 0.8, 0.5
 """Thresholds, ours: of the ratio of times, of the test error when the sample is fitted, of the share of trials."""
-CLOSE, FITTED, RARE = 0.01, 0.1, 0.1
+NEGLIGIBLE, FITTED, RARE = 0.05, 0.1, 0.1
 DECAY, STRONGEST, SMALLEST, LARGEST = 0.01, 0.3, 200, 5000
 TRIALS = 22
 NEEDS = "22 trials per cell at (30, 3): the part scale"
@@ -178,8 +178,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/grokking-at-intermediate-samples",
-    statement="On a finite sample far smaller than n^k, SGD with weight decay first fits the sample and generalises "
-    "only much later; this happens reliably.",
+    statement="On a finite sample far smaller than n^k, SGD with appropriately tuned weight decay first fits the "
+    "sample and generalises only much later; this happens reliably.",
     source="section 5.5; figure 5.4 (right, centre panels); appendix B.3.5; figure B.11",
     setting=f"{SETTING}. Our choice: (30, 3), weight decay in the gradient",
     rule="A trial groks if its test error first falls to 1% no sooner than twice the time to a train error of 1%, and "
@@ -207,24 +207,26 @@ def groks(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/sample-size-regimes",
-    statement="With samples far above k log n there is no gap between training and test error; with too few examples "
-    "the model fails; in between it eventually finds the solution.",
+    statement="With sufficiently many examples, far more than k log n, the generalisation error is negligible; with "
+    "too few the model fails to train, by which we mean that it does not generalise; in between it eventually finds "
+    "the solution.",
     source="appendix B.3.5; figures B.11 and 5.4 (right)",
-    setting=f"{SETTING}. Our choice: (30, 3), weight decay 0.01",
-    rule="(a) At m = 5000, in over 80% of trials the test error is within 1% of the train error at all checks after "
-    "it fell to 1%. (b) At m = 200, under 10% of 48 trials or more are solved within 10^5 steps. (c) At m = 500, 1000 "
+    setting=f"{SETTING}. Our choice: (30, 3), weight decay 0.01. All networks at m = 200 fit their sample",
+    rule="(a) At m = 5000, in over 80% of trials the test error is at most 5% when the train error first is at most "
+    "1%. (b) At m = 200, under 10% of 48 trials or more are solved within 10^5 steps. (c) At m = 500, 1000 "
     "or 2000, over 80% are solved. The thresholds are ours; exact limits, 2% over the three parts and over the sizes "
     "of the third.",
     revised="The error rate was 5% for each part and 5% for the best of three sizes; now the total is 2%. The part on "
-    "few solved trials failed if the share was above 10%; now the limit of the share must be above 10% too. The "
-    "verdict is the same.",
+    "few solved trials failed if the share was above 10%; now the limit of the share must be above 10% too. Part (a) "
+    "looked at the checks after the test error had fallen to 1%, when the gap is small by definition; now it looks at "
+    "the moment at which the sample is fitted. The rule was changed after the tables had been seen. The verdict is the "
+    "same.",
 )
 def regimes(tables: Tables) -> Verdict:
     level = LEVEL / 3
-    large, small = _cell(tables, LARGEST, DECAY), _trials(_cell(tables, SMALLEST, DECAY, least=enough(1 - RARE, level)))
-    after = large[large["step"] >= large["test_at"]]
-    gap = (after["test_error"] - after["train_error"]).groupby(after["seed"]).max()
-    trials, close = large["seed"].nunique(), int((gap < CLOSE).sum())
+    large = _trials(_cell(tables, LARGEST, DECAY))["test_when_fitted"]
+    small = _trials(_cell(tables, SMALLEST, DECAY, least=enough(1 - RARE, level)))
+    good, what = int((large <= NEGLIGIBLE).sum()), f"trials with a test error of at most {NEGLIGIBLE:.0%} when they fit"
     solved = int(small["test_at"].notna().sum())
     low, high = share_limits(solved, len(small), level)
     fitted = int((small["train_at"].notna()).sum())
@@ -235,7 +237,7 @@ def regimes(tables: Tables) -> Verdict:
     best = max(counts, key=lambda size: (counts[size][0] / counts[size][1], -size))
     return combine(
         {
-            "no gap": by_share("trials within 1% after the drop", close, trials, above=OFTEN, level=level),
+            "many examples": by_share(what, good, len(large), above=OFTEN, level=level),
             "failure": decided(high < RARE, low > RARE, because, numbers, level, "more trials"),
             "between": replace(
                 by_share(f"trials solved at m = {best}", *counts[best], above=OFTEN, level=level / len(counts)),
