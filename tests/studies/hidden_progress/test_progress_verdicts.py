@@ -1102,6 +1102,7 @@ def powers(exponents, trials=50, sizes=noisy_scaling.SIZES, law=lambda n: n, ben
         (powers((0.5, 0.5), law=lambda n: np.exp(n / 10)), "holds in part"),
         (powers((-1.0, -1.0), law=lambda n: np.exp(n / 10)), "holds in part"),
         (powers((1.0, 1.0), bent=4), "holds in part"),
+        (powers((1.0, 1.0), law=lambda n: n + 100 * (n == 60)), "holds"),
         (powers((1.0, 0.0)), "undecided"),
         (powers((1.0, 1.0), trials=25), "undecided"),
         (powers((1.0, 1.0), sizes=(10, 14, 20)), "undecided"),
