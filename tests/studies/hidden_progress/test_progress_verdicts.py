@@ -98,19 +98,21 @@ def test_the_fastest_of_copies_of_a_geometric_law_takes_the_expected_time():
 
 
 @pytest.mark.parametrize(
-    ("spread", "expected"),
+    ("spread", "within", "expected"),
     [
-        ({"i": 1, "xv": 1}, "holds"),
-        ({}, "fails"),
-        ({"i": 1}, "holds in part"),
-        ({name: 0.19 if name == "iv" else 1 for name in luck.MEASURED}, "undecided"),  # one network at one half
+        ({"i": 1, "xv": 1}, 0.2, "holds"),
+        ({}, 1.0, "fails"),
+        ({}, 0.2, "holds in part"),
+        ({"i": 1}, 0.2, "holds in part"),
+        ({name: 0.19 if name == "iv" else 1 for name in luck.MEASURED}, 0.2, "undecided"),  # one network at one half
+        (dict.fromkeys(luck.MEASURED, 2), 0.5, "undecided"),
     ],
 )
-def test_luck_is_in_the_initial_values_of_named_networks(spread, expected):
+def test_luck_is_in_the_initial_values_of_named_networks(spread, within, expected):
     tables = []
     for name in luck.MEASURED:
         own = spread.get(name, 1 if expected == "holds" else 0.05)
-        log = own * NOISE.normal(size=(40, 1)) + 0.2 * NOISE.normal(size=(40, 10))
+        log = own * NOISE.normal(size=(40, 1)) + within * NOISE.normal(size=(40, 10))
         columns = {"training.batch_size": 128, "training.learning_rate": 0.01, "configuration": name}
         tables.append(pd.DataFrame({"init": np.repeat(range(40), 10), "steps": np.exp(log).ravel(), **columns}))
     assert verdict(luck.initial_weights, {"inits": pd.concat(tables)}) == expected
