@@ -4,7 +4,6 @@ The neuron is a threshold with all weights 1, whose Fourier gap is half of the m
 the one from which Hoeffding's bound guarantees it with probability 95%.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import summarise_cells
-from elegans.boolean.gaps import majority_gap
+from elegans.boolean.fourier import majority_coefficient, sign_table
+from elegans.boolean.gaps import majority_gap, strict_gap
 from elegans.experiments import Experiment, InsufficientData, Line, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
 from elegans.experiments.rules import LEVEL, attempt, by_checks, by_interval, combine, table
@@ -36,10 +36,11 @@ SHARES = (64, 32, 16, 8, 4)
 MORE = (2, 1)
 """The divisors used where batches are small."""
 PARITIES = ((15, 2), (31, 2), (63, 2), (15, 4), (31, 4))
-PERTURBATIONS = 10_000
+SIZES, UNITS, TRIALS = (15, 31, 63, 127), (3, 4, 6, 8, 11, 16, 23), 400
+"""For estimates of the gradient: the n, the batches in units of 1/gamma^2, and the trials of each."""
 RESAMPLES = 1000
-ORDER = 1.1
-"""The largest power of a quantity that is claimed to bound another one's order, with room for small sizes (ours)."""
+ORDER = 0.5
+"""The power of n that a logarithm of n must not reach (ours); ln n has 0.27 over the sizes."""
 IDENTIFIED = "progress/prop-b7"
 
 
@@ -60,7 +61,7 @@ def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per cell, and ``checks``: exact gradients of random neurons with perturbations.
+    """Return ``table``, one row per cell, ``checks``, exact gradients with perturbations, and ``estimates``.
 
     ``table`` has the success rate, and ``share``, the batch in units of the ``bound``.
     """
@@ -69,27 +70,59 @@ def analyse(results: Results) -> Tables:
     return {
         "table": cells.assign(share=cells["regime.size"] / cells["bound"]),
         **checks(_perturbed(results.first_seed)),
+        "estimates": _estimates(TRIALS if results.scale == "paper" else 20, results.first_seed),
     }
 
 
-def _perturbed(first_seed: int) -> list[dict[str, Any]]:
-    """Return whether errors below half the gap ever change the largest entries, and whether larger ones can."""
+def _perturbed(first_seed: int, neurons: int = 10_000, n: int = 9) -> list[dict[str, Any]]:
+    """Return whether errors below half the gap ever change the largest entries, and whether larger ones can.
+
+    Gradients are exact, of random threshold neurons that have a gap.
+    """
     generator = np.random.default_rng([7, first_seed])
-    wrong, needed = 0, []
-    for _ in range(PERTURBATIONS):
-        n, k = int(generator.integers(5, 40)), int(generator.integers(2, 5))
-        size = np.concatenate([generator.uniform(0.5, 1, k), generator.uniform(0, 0.45, n - k)])
-        exact = size * generator.choice([-1, 1], n)
-        half = (size[:k].min() - size[k:].max()) / 2
+    x = sign_table(n).astype(float)
+    wrong, needed = [], []
+    for _ in range(neurons):
+        k = int(generator.integers(2, 5))
+        passed = x @ generator.normal(size=n) + generator.normal() > 0
+        exact = -(x[:, :k].prod(axis=1) * passed) @ x / len(x)
+        half = float(strict_gap(exact, range(k))) / 2
+        if half <= 0:
+            continue
         errors = 0.999 * half * generator.choice([-1, 1], n)
-        wrong += bool((recover_support(exact + errors, k) != np.arange(k)).any())
+        wrong.append((recover_support(exact + errors, k) != np.arange(k)).any())
         # against the smallest relevant entry, and for the largest other one
-        worst = 1.001 * half * np.sign(exact) * np.where(np.arange(n) < k, -1, 1)
-        needed.append(bool((recover_support(exact + worst, k) == np.arange(k)).all()))
+        worst = 1.001 * half * np.where(exact < 0, -1, 1) * np.where(np.arange(n) < k, -1, 1)
+        needed.append((recover_support(exact + worst, k) == np.arange(k)).all())
     return [
         check(IDENTIFIED, "errors below half the gap that change the order", wrong, 0),
-        check(IDENTIFIED, "errors just above it, chosen against the order, that do not change it", sum(needed), 0),
+        check(IDENTIFIED, "errors just above it, chosen against the order, that do not change it", needed, 0),
     ]
+
+
+def _estimates(trials: int, first_seed: int) -> pd.DataFrame:
+    """Return how many batches estimate a neuron's gradient within half the gap, by ``n`` and the batch ``size``.
+
+    All weights are 1, and k = 2. Sizes are ``UNITS`` over the square of the ``gap``.
+    """
+    generator = np.random.default_rng([8, first_seed])
+    rows = []
+    for n in SIZES:
+        gap = float(majority_gap(n, 2)) / 2
+        exact = np.where(np.arange(n) < 2, float(majority_coefficient(n, 1)), float(majority_coefficient(n, 3))) / 2
+        for unit in UNITS:
+            size = round(unit / gap**2)
+            errors = [np.abs(_gradient(generator, n, size) - exact).max() for _ in range(trials)]
+            rows.append((n, size, gap, trials, int((np.array(errors) < gap / 2).sum())))
+    return pd.DataFrame(rows, columns=["n", "size", "gap", "trials", "within"])
+
+
+def _gradient(generator: np.random.Generator, n: int, size: int) -> np.ndarray:
+    """Return the mean of y x over a batch where the neuron is active: its gradient up to sign."""
+    bits = np.unpackbits(np.frombuffer(generator.bytes(-(-n * size // 8)), np.uint8), count=n * size)
+    x = bits.reshape(size, n)
+    x = x[2 * x.sum(axis=1, dtype=np.int32) > n].astype(np.float32) * 2 - 1
+    return np.asarray((x[:, 0] * x[:, 1]) @ x / size, float)
 
 
 def plot(tables: Tables) -> Figure:
@@ -158,13 +191,16 @@ def findings(tables: Tables) -> dict[str, Any]:
     "largest entries on S, and O(log n / gamma^2) examples suffice for such an estimate.",
     source="Proposition B.7; section 5.4.1",
     setting="correlation loss; not stated: the constant",
-    rule="Of 10^4 gradients, none is misread with errors just below half the gap, and all are with chosen errors just "
-    "above it. Over (15, 2), (31, 2), (63, 2), (15, 4) and (31, 4), the batch at which 50% of 100 trials recover the "
-    "support grows at most as ln(n)/gamma^2: the slope of its logarithm in the logarithm of this unit is below 1.1 "
-    "(our choice; resampled counts at 2%).",
+    rule="Of the exact gradients of 10^4 random threshold neurons at n = 9 and k = 2 to 4, of those that have a gap, "
+    "none is misread with errors just below half the gap, and all are with chosen errors just above it. Over n = 15, "
+    "31, 63, 127 at k = 2, for a threshold with all weights 1, the batch at which half of 400 trials estimate the "
+    "gradient within gamma/2, in units of 1/gamma^2, grows by less than a power 1/2 of n (our choice): the slope of "
+    "its logarithm in log n (resampled counts at 2%).",
     revised="The rule required the batches, in units of ln(n)/gamma^2, to agree within a factor of 2, by Wilson's 95% "
-    "bands. This demands a constant at small sizes from a statement about orders. The slope over sizes now decides. "
-    "The claim held before and holds now.",
+    "bands. This demands a constant at small sizes from a statement about orders. Then the slope over sizes of k = 2 "
+    "and 4 decided, in which gamma^2 hides the dependence on n; it counted supports that were found, whereas the "
+    "source speaks of estimates within gamma/2; and the vectors that were perturbed were no gradients. The rule was changed "
+    "after these tables had been seen. The claim held before and holds now.",
 )
 def identified(tables: Tables) -> Verdict:
     errors = attempt(by_checks, tables, claim=IDENTIFIED)
@@ -172,28 +208,28 @@ def identified(tables: Tables) -> Verdict:
 
 
 def _sample_order(tables: Tables) -> Verdict:
-    """Decide whether the batch of 50% recovery grows no faster than ln(n) / gamma^2."""
-    units, known, drawn, generator = [], [], [], np.random.default_rng(0)
-    for n, k in PARITIES:
-        rows = table(tables, "table", f"100 trials a batch at ({n}, {k})", task__n=n, task__k=k).sort_values("share")
-        trials, solved = rows["trials"].to_numpy(int), rows["solved"].to_numpy(int)
-        if trials.min() < 100:
-            raise InsufficientData("100 trials per batch")
-        sizes = np.log(rows["regime.size"].to_numpy(float))
-        units.append(math.log(math.log(n) / float(majority_gap(n, k) / 2) ** 2))
-        known.append(_half(solved / trials, sizes))
-        resampled = generator.binomial(trials, solved / trials, (RESAMPLES, len(rows))) / trials
-        drawn.append([_half(rates, sizes) for rates in resampled])
-    slope, slopes = (float(np.polyfit(units, known, 1)[0]), np.polyfit(units, np.array(drawn), 1)[0])
+    """Decide whether the batch of half of the estimates grows more slowly than the root of n, in units of 1/gamma^2."""
+    needs = f"{TRIALS} estimates per batch at n = {', '.join(map(str, SIZES))}"
+    known, drawn, generator = [], [], np.random.default_rng(0)
+    for n in SIZES:
+        rows = table(tables, "estimates", needs, n=n).sort_values("size")
+        trials, within = rows["trials"].to_numpy(int), rows["within"].to_numpy(int)
+        if trials.min() < TRIALS:
+            raise InsufficientData(needs)
+        units = np.log(rows["size"].to_numpy(float) * rows["gap"].to_numpy(float) ** 2)
+        known.append(_half(within / trials, units))
+        resampled = generator.binomial(trials, within / trials, (RESAMPLES, len(rows))) / trials
+        drawn.append([_half(rates, units) for rates in resampled])
+    slope, slopes = (float(np.polyfit(np.log(SIZES), known, 1)[0]), np.polyfit(np.log(SIZES), np.array(drawn), 1)[0])
     low, high = np.quantile(slopes, [LEVEL, 1 - LEVEL])
-    return by_interval("the power of ln(n)/gamma^2 with which batches grow", slope, (low, high), below=ORDER)
+    return by_interval("the power of n with which batches grow", slope, (low, high), below=ORDER)
 
 
 def _half(rates: np.ndarray, sizes: np.ndarray) -> float:
     """Return the logarithm of the batch at which a rising success rate reaches one half, interpolated linearly."""
     rising = np.maximum.accumulate(rates)
     if rising[0] > 0.5 or rising[-1] < 0.5:
-        raise InsufficientData("batches on both sides of 50% recovery")
+        raise InsufficientData("batches on both sides of one half")
     return float(np.interp(0.5, rising, sizes))
 
 
