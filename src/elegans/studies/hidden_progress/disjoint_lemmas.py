@@ -203,7 +203,9 @@ CLAIMS = (
         source="Lemma B.9",
         setting="c = 0.56 in practice, any weights with a positive product",
         rule="The exact error of 200 random networks of whole numbers and five of signs is compared with both bounds, "
-        "as printed and with the exponent v^2/(2 ||u||^2) and the term 2c ||u||_inf/||u||_2. One violation decides.",
+        "as printed and with the exponent v^2/(2 ||u||^2) and the term 2c ||u||_inf/||u||_2. One violation decides. "
+        "The source says only that there is a constant c. The printed term shrinks when all weights are multiplied by "
+        "a constant, while the error does not change, so no c mends it.",
         decide=theorem("progress/lemma-b9", "the corrected exponent and Berry-Esseen term"),
     ),
     Claim(

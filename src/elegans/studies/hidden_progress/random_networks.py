@@ -125,8 +125,8 @@ def plot(tables: Tables) -> Figure:
     statement="A randomly initialised network has a constant correlation with a sparse parity, or is close to a "
     "solution, only with a probability that is exponentially small in n.",
     source="section 5.3.2 (scaling) and its footnote",
-    setting="all standard architectures; not stated: the threshold of the correlation (here 1/4) and the "
-    "initialisation (here uniform)",
+    setting="all standard architectures and all standard initialisations (here uniform only); not stated: the "
+    "threshold of the correlation (here 1/4)",
     rule="The share of 100,000 networks (10,000 beyond n = 9) whose sign correlates by more than 1/4 in size with a "
     "given parity, over all inputs and averaged over all supports, from n = 4 on while there are ten hits, hits of "
     "one network counted by their effective number, up to n = 14, k = 2 and 3, (i), (ii), (xiv), (xv). The logarithm "
