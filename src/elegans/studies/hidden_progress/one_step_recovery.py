@@ -199,8 +199,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     revised="The rule required the batches, in units of ln(n)/gamma^2, to agree within a factor of 2, by Wilson's 95% "
     "bands. This demands a constant at small sizes from a statement about orders. Then the slope over sizes of k = 2 "
     "and 4 decided, in which gamma^2 hides the dependence on n; it counted supports that were found, whereas the "
-    "source speaks of estimates within gamma/2; and the vectors that were perturbed were no gradients. The rule was changed "
-    "after these tables had been seen. The claim held before and holds now.",
+    "source speaks of estimates within gamma/2; and the vectors that were perturbed were no gradients. The rule was "
+    "changed after these tables had been seen and judges others. The claim held before and holds now.",
 )
 def identified(tables: Tables) -> Verdict:
     errors = attempt(by_checks, tables, claim=IDENTIFIED)
