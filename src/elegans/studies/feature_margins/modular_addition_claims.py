@@ -83,7 +83,7 @@ def largest_margin(tables: Tables) -> Verdict:
     slopes, reached = np.log2((1 - ends).clip(lower=0) / (1 - half)), ends >= REACHES
     falls = int((reached | (slopes < SLOPE)).sum())
     trend = by_share("seeds whose gap falls by a factor of 1.41 as the steps double", falls, len(ends))
-    trend = trend.but(slopes=slopes.tolist(), **{"seeds at 0.99": int(reached.sum())})
+    trend = trend.but(slopes=slopes.tolist(), seeds_that_reach_it=int(reached.sum()))
     return in_order({"approaching it": approached, "reaching it": trend})
 
 
