@@ -67,6 +67,25 @@ def test_a_loss_near_the_best(loss, falling, expected):
     assert rules.near_best("a network", ends).verdict == expected
 
 
+def at_unigrams(cell, share):
+    """Thirteen runs that move at step 100, at unigrams during a share of the steps before."""
+    steps = np.arange(0, 120, 10)
+    there = (steps < 100 * share).tolist()
+    rows = {"step": steps, "loss": np.where(there, 1.0, 2.0), "phase": np.where(there, "unigram", "uniform")}
+    constant = {"line.unigram": 1.0, "prior": out_of_distribution.OWN, "cell": cell, "transition": 100.0}
+    return pd.concat([pd.DataFrame(rows).assign(seed=seed, **constant) for seed in range(13)])
+
+
+@pytest.mark.parametrize(
+    ("transformer", "minimal", "expected"),
+    [(0.6, 0.2, HOLDS), (0.6, 0.0, HOLDS), (0.6, 0.4, IN_PART), (0.4, 0.4, FAILS), (0.0, 0.0, UNDECIDED)],
+)
+def test_less_time_at_unigrams_is_nothing_if_neither_model_spends_any(transformer, minimal, expected):
+    shares = {"transformer": transformer, "minimal model": minimal}
+    runs = [at_unigrams(f"{model}, k = {k}", share) for model, share in shares.items() for k in (2, 3)]
+    assert verdict("induction/minimal-little-time-at-unigrams", {"curves": pd.concat(runs)}) == expected
+
+
 def test_too_few_runs_leave_a_claim_undecided():
     for call in (
         lambda: rules.most("a thing", [True] * 12),
