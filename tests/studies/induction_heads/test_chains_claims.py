@@ -7,7 +7,7 @@ import pytest
 from elegans import theory
 from elegans.experiments import EXPERIMENTS
 from elegans.experiments.checks import check
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, judge
+from elegans.experiments.claims import CORRECTED, FAILS, HOLDS, IN_PART, UNDECIDED, judge
 from elegans.studies.induction_heads import (
     induction_phases_claims,
     induction_strategies,
@@ -296,7 +296,7 @@ def test_claims_of_other_distributions():
         return {"curves": pd.concat([runs.assign(cell=f"{name}, k = {k}") for name, runs in parts for k in (2, 3)])}
 
     laws, time = "induction/other-laws-at-the-plateau", "induction/minimal-little-time-at-unigrams"
-    expected = [(good, good, HOLDS, FAILS), (good, bad, IN_PART, HOLDS), (bad, bad, FAILS, FAILS)]
+    expected = [(good, good, HOLDS, FAILS), (good, bad, IN_PART, HOLDS), (bad, bad, FAILS, UNDECIDED)]
     for first, second, of_laws, of_time in expected:
         assert verdict(laws, tables(first, second)) == of_laws
         assert verdict(time, tables(first, second)) == of_time
@@ -581,3 +581,14 @@ def test_a_curriculum_on_sequences(pair, position, loss, expected):
         "predictors": pd.DataFrame(worth).assign(length=100, sequences=1_000_000),
     }
     assert verdict("induction/curriculum-on-sequences", tables) == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [((), HOLDS), (("as printed",), CORRECTED), (("corrected",), IN_PART), (("as printed", "corrected"), FAILS)],
+)
+def test_equations_of_the_second_step_hold_with_correction(wrong, expected):
+    rows = [check(rules.COMPUTATIONS, "twice", 0.0, 1e-6)]
+    for form in ("as printed", "corrected"):
+        rows.append(check("induction/second-step-equations", f"E.43, {form}", float(form in wrong), 1e-6))
+    assert verdict("induction/second-step-equations", {"checks": pd.DataFrame(rows)}) == expected

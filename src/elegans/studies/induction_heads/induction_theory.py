@@ -279,16 +279,18 @@ def equations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
         for form in ("printed", "corrected")
     )
     yield check(COMPUTATIONS, "the second step's gradient of v, corrected", _away(corrected, exact), AGREEMENT)
-    name = "E.37: the first coordinate of a chain's gradient"
-    yield check(EQUATIONS, name, _away(printed[:, 0], exact[:, 0]), AGREEMENT)
-    yield check(EQUATIONS, "E.38: the others", _away(printed[:, 1:], exact[:, 1:]), AGREEMENT)
+    for form, values in (("corrected", corrected), ("as printed", printed)):
+        first = f"E.37: the first coordinate of a chain's gradient, {form}"
+        yield check(EQUATIONS, first, _away(values[:, 0], exact[:, 0]), AGREEMENT)
+        yield check(EQUATIONS, f"E.38: the others, {form}", _away(values[:, 1:], exact[:, 1:]), AGREEMENT)
     places = np.arange(1, 9)
     printed, corrected = (two_states.second_step_profile(places, form=form) for form in ("printed", "corrected"))
     short, long = (_relative(tensor(length))[:8] for length in lengths[-2:])
     limit = 2 * long - short
     yield check(EQUATIONS, "E.40: the limits of v_3 to v_8", _away(corrected[2:], limit[2:]), 2e-3)
     yield check(EQUATIONS, "E.42: the limit of v_1's gradient", abs(corrected[0] / limit[0] - 1), 2e-3)
-    yield check(EQUATIONS, "E.43: the limit of v_2's gradient", abs(printed[1] / limit[1] - 1), 2e-3)
+    for form, values in (("corrected", corrected), ("as printed", printed)):
+        yield check(EQUATIONS, f"E.43: the limit of v_2's gradient, {form}", abs(values[1] / limit[1] - 1), 2e-3)
 
 
 def _relative(gradients: np.ndarray) -> np.ndarray:
@@ -320,10 +322,10 @@ def curriculum(lengths: tuple[int, ...], sequences: int) -> Iterator[dict[str, A
     yield check(CURRICULUM, "(c) 6 less the power of the sum of the others", 6 - powers["sum"], 0.1)
     for kept in (False, True):
         value = worth(after[lengths[0], 0.1, kept], sequences)
-        closed = 1 - float(gap_closed(value["loss"], value["line.unigram"], value["line.bigram"]))
-        ends, over = f"t = {lengths[0]}, v {'kept' if kept else 'forgotten'}", value["loss"] / value["line.bigram"]
+        closed = 1 - float(gap_closed(value["loss"], value["unigram_loss"], value["bigram_loss"]))
+        ends, over = f"t = {lengths[0]}, v {'kept' if kept else 'forgotten'}", value["loss"] / value["bigram_loss"]
         yield check(CURRICULUM, f"as a predictor: gap left, {ends}", closed, 1 - CLOSED)
-        yield check(CURRICULUM, f"as a predictor: over the best loss, {ends}", over, BESIDE)
+        yield check(CURRICULUM, f"as a predictor: over the loss of bigram counts, {ends}", over, BESIDE)
 
 
 def _two_steps(

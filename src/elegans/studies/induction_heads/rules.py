@@ -20,13 +20,13 @@ STILL_FALLING = 0.02
 """A loss that falls by more than this share over the last tenth of a training has not converged."""
 
 
-@shared(1)
-def exactly(tables: Tables, *, claim: str, part: str = "the parts that are satisfied") -> Verdict:
+@shared(2)
+def exactly(tables: Tables, *, claim: str, part: str = "the parts that are satisfied", corrected: str = "") -> Verdict:
     """Decide a theoretical statement by its checks, provided that independent computations agree."""
     agreed = table(tables, "checks", "two independent computations", claim=COMPUTATIONS)
     if not agreed["satisfied"].astype(bool).all():
         raise InsufficientData("two computations that agree")
-    return by_checks(tables, claim=claim, part=part)
+    return by_checks(tables, claim=claim, part=part, corrected=corrected)
 
 
 @shared(1)
