@@ -1,8 +1,9 @@
 """The published setting of many parities, and a smaller one for a laptop.
 
 Published: 500 parities of 3 of 100 bits, alpha = 0.4, one hidden layer of ReLUs, Adam at 0.001 on minibatches of
-20,000; widths, steps and sample sizes as in the authors' repository. The source's networks have two outputs and the
-cross-entropy, ours one and the logistic loss: the same loss of the difference of the two.
+20,000. Half as many steps, and other widths and sample sizes, than in figure 2 (200,000 steps at 30 widths from 10 to
+500, P-scaling-15; samples, D-scaling-6): those of two other experiments of the authors. The source's networks have two
+outputs and the cross-entropy, ours one and the logistic loss: the same loss of the difference of the two.
 
 Source: Michaud et al. (2023), section 3; https://github.com/ejmichaud/quantization-model, experiments P-scaling-17 and
 D-scaling-11.
@@ -36,13 +37,13 @@ WIDTHS = {
     "laptop": (4, 8, 16, 32, 64, 128),
     "paper": tuple(int(width) for width in np.geomspace(10, 300, 20).round(9)),
 }
-"""Smaller widths of each scale, as published in P-scaling-17."""
+"""Smaller widths of each scale; those of ``paper`` are P-scaling-17's."""
 SAMPLES = {
     "smoke": (300, 1000),
     "laptop": (10_000, 30_000, 100_000, 300_000, 1_000_000),
     "paper": tuple(int(size) for size in np.geomspace(1000, 10_000_000, 25).round(3)),
 }
-"""Sample sizes of each scale, as published in D-scaling-11."""
+"""Sample sizes of each scale; those of ``paper`` are D-scaling-11's."""
 
 
 def trial(task: MultitaskParity, *, width: int, steps: int, batch_size: int, samples: int | None = None) -> Trial:
