@@ -208,23 +208,25 @@ def _cell(tables: Tables, cell: str) -> list[pd.DataFrame]:
 
 @claim(
     id="induction/minimal-reaches-bigrams",
-    statement="The minimal model, too, converges to the bigram solution.",
-    source="section 8.3.2, figure 8.3 (bottom)",
+    statement="The minimal model, too, ends near the Bayes-optimal loss, which suggests that it implements bigrams.",
+    source="sections 8.3.1 and 8.3.2, figure 8.3 (bottom)",
     setting="equation 8.8, SGD with learning rate 2e-3, batches of 64, 100 tokens, W = 0 and v constant; not stated: "
     "the constant (0.02), the steps (4000), k, whether the loss or the strategy is meant",
     rule="13 seeds, k = 2 and 3. (a) Bigrams are the closest strategy at the end. (b) The loss with the best factor "
     "closes 85% of the gap between unigrams and the best multiple of exact counts and is at most twice the loss of "
-    "this multiple (our choice). Each part must hold in most runs (sign test). Four parts share an error rate of 2%: "
-    "12 of 13 runs each",
-    revised="Before, 10 of 13 runs were enough, with an error rate of 4.6% each, with the same verdict. A third part "
-    "compared the loss itself with add-one bigrams. The bigram solution cannot meet it: exact counts with the best "
-    "factor close about 82% (k = 2) and 74% (k = 3) of the gap, at 2.5 times the loss. Without this part, which we "
-    "dropped after seeing the tables but before a run on fresh seeds, the claim holds; with it, it held in part.",
+    "this multiple (our choice). (c) The loss itself lies as near to the loss of add-one bigrams. Each part must hold "
+    "in most runs (sign test). Six parts share an error rate of 2%: 12 of 13 runs each",
+    revised="Before, 10 of 13 runs were enough, with an error rate of 4.6% each, with the same verdict. Part (c) was "
+    "dropped after seeing the tables, since exact counts with the best factor close only about 82% (k = 2) and 74% "
+    "(k = 3) of the gap, at 2.5 times the loss; the claim then held. The source says of all models that they end near "
+    "the Bayes-optimal loss, so (c) is judged again. The rule was changed after the tables had been seen; the claim "
+    "holds in part, since no run meets (c), though they close half of the gap.",
 )
 def reaches_bigrams(tables: Tables) -> Verdict:
-    parts, level = {}, LEVEL / 4
+    parts, level = {}, LEVEL / 6
     for cell in ("k = 2", "k = 3"):
         runs = _cell(tables, cell)
+        parts[f"the loss itself, {cell}"] = near_best("the final loss", ends_of(runs), level=level)
         closest = [run["phase"].iloc[-1] == "bigram" for run in runs]
         parts[f"closest strategy, {cell}"] = most("bigrams are closest at the end", closest, level=level)
         rescaled = ends_of(runs, loss="own", best="limit")
