@@ -89,11 +89,14 @@ def statistical(tables: Tables) -> Verdict:
     rule="20 fresh seeds, k = 2 and 3. (a) The second layer comes first in most runs by three measures: masses risen "
     "by half, transplants of the layer alone, and transplants of all but the other layer; a tie counts for neither "
     "layer. All three must hold; opposite ones hold in part. (b) The second layer of the first check within 15% of "
-    "the unigram line closes half of the gap in the final network (fails at a tenth). (c) The final second layer, on "
+    "the unigram line closes, in the final network, half of the way from the loss with the untrained second layer to "
+    "the final loss (fails at a tenth). (c) The final second layer, on "
     "top of the first layer from half the time to the transition, is within 20% of uniform attention (our choice). "
     "Sign tests; six parts share an error rate of 2%: 17 of 20 runs, and 18 for each of the measures in (a)",
     revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% per part, and ties counted for "
-    "the first layer. The verdict is the same.",
+    "the first layer. The verdict was the same. (b) measured from the unigram line; but the final network with "
+    "the untrained second layer loses more than unigrams do, so that (b) failed although the early layer closes about "
+    "a third. The rule was changed after the tables had been seen; the claim held in part, and is undecided.",
 )
 def second_first(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 6
@@ -145,13 +148,13 @@ def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 
 def _worth_of_second(run: pd.DataFrame) -> float:
-    """Return the share of the gap closed in the final network by the second layer as it is after the first drop."""
+    """Return how far the second layer as it is after the first drop takes the final network from the untrained one."""
     evaluated = run.dropna(subset="intact")
     fallen = evaluated[(evaluated["intact"] / evaluated["line.unigram"] - 1).abs() <= 0.15]
     if fallen.empty:
         return 0.0
     best = float(evaluated["intact"].iloc[-1])
-    return float(gap_closed(fallen["layer2_alone"].iloc[0], fallen["line.unigram"].iloc[0], best))
+    return float(gap_closed(fallen["layer2_alone"].iloc[0], evaluated["layer2_alone"].iloc[0], best))
 
 
 CLAIMS = (ends_as_induction_head, statistical, second_first)
