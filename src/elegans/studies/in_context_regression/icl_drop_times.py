@@ -124,9 +124,10 @@ def _heads(rows: pd.DataFrame, level: float) -> Verdict:
 
 @claim(
     id="icl/logistic",
-    statement="On white inputs merged attention learns along a logistic curve. Its time depends on the start, and on "
-    "the number of heads, only through P0.",
-    source="derived here; compare Zhang, Singh, Latham and Saxe (2025), section 3",
+    statement="On white inputs merged attention learns half at the time of a logistic curve. This time depends on the "
+    "start, and on the number of heads, only through P0.",
+    source="Zhang, Singh, Latham and Saxe (2025), section 3, time course for white inputs; P0 of any start derived "
+    "here",
     setting="d = 4, 31 examples, expected gradient, initial weights 1e-5, 1 to 16 heads",
     rule="A run counts if it learns half of M at a time within 2% of the formula for its own start. More than 90% "
     "(our choice) of at least 100 runs count, by exact limits. The change of the ratio of both times with a doubling "
