@@ -2,7 +2,7 @@
 
 The networks are the same as in ``induction-phases``: with its store, nothing is retrained.
 
-Source: thesis, section 8.3.1 and figures 8.3 (middle) and E.7.
+Source: thesis, section 8.3.2 and figures 8.3 (middle) and E.7.
 """
 
 import math
