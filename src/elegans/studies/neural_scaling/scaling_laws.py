@@ -251,8 +251,8 @@ def _halves(points: pd.DataFrame, arm: str, law: Law) -> dict[str, Verdict]:
 
 
 def _near(what: str, fitted: Scaling, expected: float) -> Verdict:
-    interval, limits = (fitted.low, fitted.high), {"above": expected - NEAR, "below": expected + NEAR}
-    return by_interval(what, fitted.exponent, interval, **limits, error_rate=LEVEL / 2)
+    interval, above, below = (fitted.low, fitted.high), expected - NEAR, expected + NEAR
+    return by_interval(what, fitted.exponent, interval, above=above, below=below, error_rate=LEVEL / 2)
 
 
 SETTING = (
