@@ -255,7 +255,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     "seeds too, and no number of trials would have decided it. Then one half parted both verdicts, and on "
     "seeds drawn after that change the claim held in part. But the source speaks of the initial phase and its "
     "slope, not of its length: a slow descent along a straight line counted as a plateau, and a short flat stretch "
-    "did not. We changed the measure, knowing these tables.",
+    "did not. We changed the measure, knowing these tables. On seeds drawn after that, width 1000 has no plateau, "
+    "and width 100 lies too near the limit, so the claim is undecided.",
 )
 def no_plateau(tables: Tables) -> Verdict:
     cells = {
@@ -341,7 +342,7 @@ def faster_descent(tables: Tables) -> Verdict:
     "limits of 0.10 and 0.39. Then one half parted both verdicts, with four times as many trials at width 10; on "
     "seeds drawn after that change the claim held in part, for all but width 10 at B = 1, whose error is flat at first "
     "and then descends in steps. As for z^k networks, the shape of the initial phase now decides, not its length. We "
-    "knew these tables.",
+    "knew these tables; on seeds drawn after the change the claim holds.",
 )
 def relu_plateau(tables: Tables) -> Verdict:
     cells = list(product(WIDTHS, (1, 32, 1024, LARGEST)))
