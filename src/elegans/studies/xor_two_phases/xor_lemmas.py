@@ -43,6 +43,16 @@ SLOPE_BOUNDS: tuple[tuple[Form, str, str], ...] = (
     ("printed", SLOPE, "E||aw||"),
     ("corrected", SLOPE + OUTSIDE, "sqrt(2) E||aw||"),
 )
+DISTANCES = (
+    (C2, "hidden gradient, {}"),
+    (C2, "output gradient, {}"),
+    (C2, "mean square of the slope, {}"),
+    (C2, "slope after a flip of any but x_1 and x_2, {}"),
+    (C2, "slope after a flip of x_1 or x_2, {}, as printed"),
+    (C2, "slope less its value at zero output, after any flip, {}"),
+    (C3, "single weights, {}"),
+)
+"""For each bound of Lemmas C.2, C.5 and C.3, the claim and the name of its check."""
 EXACT, BOUND = 1e-12, 1 + 1e-10
 """How far identities may deviate, and by how much a side may exceed its bound, due to rounding."""
 PARTS = {NOISE: 5, SPREAD: 2}
@@ -75,11 +85,10 @@ def closed_forms(dimensions: Sequence[int], neurons: int, first_seed: int) -> Ro
 
 def distances(dimensions: Sequence[int], networks: int, first_seed: int) -> Rows:
     """Yield the checks of Lemmas C.2, C.5 and C.3: the loss against the surrogate, network by network."""
-    bounds = ("hidden gradient", "output gradient", "mean square of the slope", "slope after a flip", "single weights")
     for kind, made in _kinds(dimensions, networks, first_seed):
         ratios = zip(*(_distance(weight, output) for weight, output in made), strict=True)
-        for name, worst in zip(bounds, ratios, strict=True):
-            yield check(C3 if name == "single weights" else C2, f"{name}, {kind}", worst, BOUND)
+        for (claim, name), worst in zip(DISTANCES, ratios, strict=True):
+            yield check(claim, name.format(kind), worst, BOUND)
 
 
 def _kinds(dimensions: Sequence[int], networks: int, first_seed: int) -> Iterator[tuple[str, list[Any]]]:
@@ -98,7 +107,7 @@ def _kinds(dimensions: Sequence[int], networks: int, first_seed: int) -> Iterato
 
 
 def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
-    """Return the largest ratios of both sides, for the four bounds of Lemmas C.2 and C.5 and the bound of Lemma C.3."""
+    """Return the largest ratios of both sides, in the order of ``DISTANCES``."""
     d = weight.shape[1]
     x = sign_table(d).astype(float)
     true, zero = (xor_gradients(weight, output, x, slope=slope) for slope in ("network", "zero"))
@@ -106,7 +115,10 @@ def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
     values, label = xor_output(weight, output, x), xor_label(x)
     slope = -label * xor_slope(label * values)
     row = np.arange(2**d)
-    flips = [np.abs(slope - slope[row ^ (1 << i)]).max() / bound.flip[i] for i in range(2, d) if bound.flip[i] > 0]
+    flips, moved = (
+        [np.abs(one - one[row ^ (1 << i)]).max() / bound.flip[i] if bound.flip[i] > 0 else 0.0 for i in range(d)]
+        for one in (slope, slope + label)
+    )
     heaviness = xor_heaviness(weight, output)
     beyond = math.sqrt(d) * float((np.abs(values) > math.log(d) * heaviness).mean()) * heaviness
     single = errors.xor_coordinate_errors(weight, output, x) - errors.LIPSCHITZ * np.abs(output)[:, None] * beyond
@@ -114,7 +126,9 @@ def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
         (np.linalg.norm(true.weight - zero.weight, axis=1) / bound.weight).max(),
         (np.abs(true.output - zero.output) / bound.output).max(),
         ((slope + label) ** 2).mean() / bound.slope,
-        max(flips),
+        max(flips[2:]),
+        max(flips[:2]),
+        max(moved),
         (np.abs(true.weight - zero.weight) / (single + EXACT * bound.weight[:, None])).max(),
     ]
 
