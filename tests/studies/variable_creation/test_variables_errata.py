@@ -8,7 +8,9 @@ import pytest
 
 import elegans as el
 from elegans import theory
+from elegans.studies.variable_creation import selection_heads
 from elegans.studies.variable_creation.theory.capacity import BlockNorms, HeadNorms
+from elegans.studies.variable_creation.theory.memorising import Memoriser
 from elegans.tasks import And, Parity
 from elegans.training.losses import Correlation, Logistic
 
@@ -216,6 +218,33 @@ def test_11_the_bag_s_printed_scale_leaves_too_little_room():
     assert errors[0] > 1.5 * errors[1]
 
 
+@pytest.mark.parametrize("s", [2, 3, 5])
+def test_11_one_head_cannot_select_codes_with_the_mean_of_the_others(s):
+    delta = 1 / (2 * s - 1)
+    codes = selection_heads.opposed_codes(s, delta)
+    on, off = codes.position[:s], codes.position[s:]
+    assert np.linalg.norm(codes.position, axis=1) == pytest.approx(1)
+    assert theory.code_coherence(codes.position) == pytest.approx(delta)
+    assert on.mean(axis=0) == pytest.approx(off.mean(axis=0), abs=1e-7)
+    least, generator = selection_heads.least_error(s), np.random.default_rng(s)
+    heads = theory.selection_heads(theory.orthonormal_codes(codes.T), range(s))._replace(codes=codes)
+    for scale in (0.0, 1.0, 3.0, 10.0):
+        heads = heads._replace(key=scale * generator.standard_normal(heads.key.shape))
+        assert theory.selection_error(heads, range(s), every(codes.T)) > least > 0.005
+
+
+@pytest.mark.parametrize("s", [2, 3, 5])
+def test_11_one_head_needs_the_corrected_scale_next_to_the_limit(s):
+    delta, gamma = 0.9 / (2 * s - 1), min(1.0, 2 / s)
+    codes = selection_heads.opposed_codes(s, delta)
+    heads = theory.selection_heads(codes, range(s), gamma=gamma)
+    corrected = np.log(8 * codes.T / gamma) * (1 - (s - 1) * delta) / (1 - (2 * s - 1) * delta)
+    assert np.linalg.norm(heads.query) == pytest.approx(corrected)
+    assert theory.selection_error(heads, range(s)) <= gamma / 4
+    leak = s * delta / (1 - (s - 1) * delta)
+    assert theory.selection_gap(codes.T, s, gamma, leak=leak) == pytest.approx(corrected)
+
+
 def test_12_the_printed_bump_is_odd():
     x = np.linspace(-3, 3, 601)
     found = theory.memoriser_bump(x, 1.0)
@@ -235,6 +264,19 @@ def test_13_biases_go_beyond_the_printed_bound():
     assert largest > theory.memoriser_norms(1, 1, 0.25, 2, form="printed")[0] == 4
     assert largest == theory.memoriser_norms(1, 1, 0.25, 2)[0] == 6
     assert largest <= 8 * 1 / (4 * 0.25)  # and yet is within the bound for the whole composition
+
+
+def test_13_balls_of_any_width_are_out_of_reach():
+    """Within the bounds, two points and one input: where the output is constant, it is at most 68 / delta."""
+    generator, delta = np.random.default_rng(0), 100.0
+    for _ in range(200):
+        first, second = generator.choice([-2.0, 2.0], (2, 8)), generator.uniform(-1, 1, (9, 4)) / delta
+        made = Memoriser(first, second, generator.choice([-1.0, 1.0], 4))
+        x = np.linspace(delta, 3 * delta, 2001)[:, None]
+        flat = np.abs(np.diff(made(x))) < 1e-12
+        assert np.abs(made(x)[1:][flat]).max(initial=0) <= 68 / delta
+    with pytest.raises(el.errors.TheoryError, match="delta must lie in"):
+        theory.memoriser([[-200.0], [200.0]], [1.0, -1.0], delta)
 
 
 def test_14_half_the_width_does_not_cover_the_heads_error():

@@ -29,6 +29,19 @@ def networks(p, d, count, size=0.7):
         yield weight, output
 
 
+def test_a_flip_of_a_label_bit_moves_the_slope_by_two():
+    d, x = 8, sign_table(8).astype(float)
+    weight, output = 0.01 * draw(5, d).astype(float), 0.01 * draw(5).astype(float)
+    label = theory.xor_label(x)
+    slope = -label * theory.xor_slope(label * theory.xor_output(weight, output, x))
+    bound = theory.xor_surrogate_errors(weight, output).flip
+    for i in range(d):
+        flipped = np.arange(2**d) ^ (1 << i)
+        most = np.abs(slope - slope[flipped]).max()
+        assert (most > 1.9) if i < 2 else (most <= bound[i])
+        assert np.abs(slope + label - (slope + label)[flipped]).max() <= bound[i] < 0.1
+
+
 def rotation(d):
     return np.linalg.qr(draw(d, d, seed=77).astype(float))[0]
 
