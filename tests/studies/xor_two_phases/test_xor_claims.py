@@ -23,7 +23,7 @@ from elegans.studies.xor_two_phases import (
     xor_times,
     xor_variants,
 )
-from elegans.studies.xor_two_phases.models import DimmedSphereInit
+from elegans.studies.xor_two_phases.models import DimmedSphereInit, HeldMLP
 from elegans.studies.xor_two_phases.reference import heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.xor_phases_claims import FALL, FALLING, GROWING
 
@@ -245,28 +245,54 @@ def test_claims_on_times_are_decided_by_their_growth(name, changes, expected):
 
 
 @pytest.mark.parametrize(
-    ("late", "frozen", "mass", "expected"),
+    ("late", "frozen", "mass", "none", "expected"),
     [
-        (150.0, 900.0, 0.99, "holds"),
-        (900.0, 100.0, 0.2, "fails"),
-        (900.0, 900.5, 0.99, "holds in part"),
-        (150.0, np.nan, 0.99, "holds"),
+        (150.0, 900.0, 0.99, np.nan, "holds"),
+        (150.0, np.nan, 0.99, np.nan, "holds"),
+        (900.0, 100.0, 0.2, 150.0, "fails"),
+        (900.0, 900.5, 0.99, np.nan, "holds in part"),
+        (150.0, 900.0, 0.99, 150.0, "holds in part"),
     ],
 )
-def test_few_neurons_suffice_where_they_are_fast_and_heavy(late, frozen, mass, expected):
+def test_few_neurons_suffice_where_they_are_fast_and_heavy_and_needed(late, frozen, mass, none, expected):
+    times = {(False, 0.1): late, (True, 0.1): frozen, (False, 0.0): none}
+    arms = [(True, kept, share) for kept, share in times]
+    arms += [(False, kept, share) for kept in (False, True) for share in (1.0, 0.1)]
     rows = [
-        {"task.n": 64, "model.width": 1024, "seed": seed, "frozen": kept, "share": share, "heavy_mass": mass,
-         "learned_at": (frozen if kept else late) if share < 1 else 100.0}
-        for seed in range(10) for kept in (False, True) for share in (1.0, 0.1)
+        {"task.n": 64, "model.width": 1024, "seed": seed, "held": held, "frozen": kept, "share": share,
+         "heavy_mass": mass, "learned_at": times[kept, share] if held else 100.0}
+        for seed in range(10) for held, kept, share in arms
     ]  # fmt: skip
     table = pd.DataFrame(rows)
     assert decision(xor_few_neurons, "few-neurons-suffice", {"table": table}).verdict == expected
-    with pytest.raises(InsufficientData):
-        decision(xor_few_neurons, "few-neurons-suffice", {"table": table[table["seed"] < 9]})
+    for lacking in (table[table["seed"] < 9], table[~table["held"]], table.drop(columns="held")):
+        with pytest.raises(InsufficientData):
+            decision(xor_few_neurons, "few-neurons-suffice", {"table": lacking})
+
+
+def test_held_neurons_never_get_a_signal():
+    task = el.XOR(n=6)
+    init = DimmedSphereInit(0.5, share=0.25)
+    model = HeldMLP(width=8, init=init, hidden_bias=False, output_bias=False, scaling="mean-field", share=0.25)
+    training = el.SGD(learning_rate=0.5, batch_size=32, steps=20)
+    trial = el.Trial(task=task, regime=el.Online(), model=model, training=training)
+    weights = el.train(trial).weights
+    hidden, output = (np.asarray(weights[name], float) for name in ("hidden.weight", "output.weight"))
+    signal = theory.xor_sizes(hidden, output).signal
+    assert signal[2:] == pytest.approx(0, abs=1e-6)
+    assert signal[:2].min() > 1e-3
 
 
 def test_few_neurons_can_be_drawn_where_no_run_learns():
-    row = {"task.n": 16, "model.width": 64, "frozen": False, "learned_at": np.nan, "heavy_mass": 1, "heavy_share": 1}
+    row = {
+        "task.n": 16,
+        "model.width": 64,
+        "held": False,
+        "frozen": False,
+        "learned_at": np.nan,
+        "heavy_mass": 1,
+        "heavy_share": 1,
+    }
     figure = xor_few_neurons.plot({"table": pd.DataFrame([{**row, "share": share} for share in (0.4, 1.0)])})
     assert figure.get_suptitle().startswith("No run reaches a loss of 0.1")
     assert all("nan" not in ax.get_title("left") for ax in figure.axes)

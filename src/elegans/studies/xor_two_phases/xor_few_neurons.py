@@ -1,6 +1,7 @@
-"""How few neurons must find the signal: all but a fraction start without any, and training is otherwise unchanged.
+"""How few neurons must find the signal: all but a fraction start without any, and in some arms never get any.
 
-A second set of arms freezes the output weights, for comparison with the simultaneous growth of both layers.
+Minibatch noise gives the others a signal later, unless they are held without one. Further arms freeze the output
+weights, for comparison with the simultaneous growth of both layers.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from elegans.models import MLP
 from elegans.plots.marks import dots
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_figure, title_panels
 from elegans.probes import Probe
-from elegans.studies.xor_two_phases.models import DimmedSphereInit
+from elegans.studies.xor_two_phases.models import DimmedSphereInit, HeldMLP
 from elegans.studies.xor_two_phases.probes import XORMargins
 from elegans.studies.xor_two_phases.rules import by_mean, groups
 from elegans.studies.xor_two_phases.settings import THETA, UNPUBLISHED, trial
@@ -26,16 +27,29 @@ from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
 SHARES = (1.0, 0.4, 0.1, 0.03)
+FEW = 0.1
+"""The fraction of neurons that decides, a tenth as in the proof."""
 ERROR, LOSS = 0.01, 0.1
 HEAVY = ("heavy_share", "heavy_mass")
 
 
-def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] = SHARES) -> Sweep:
-    """Return each fraction with both layers trained, and with frozen output weights."""
+def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] = SHARES, few: float = FEW) -> Sweep:
+    """Return each fraction with both layers trained, and with frozen output weights; then the arms that are held.
+
+    In these the other neurons never have a signal: at a small fraction, with frozen output weights too, and at none.
+    """
     base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=5)
     cells = [base.replace("model.init", DimmedSphereInit(THETA, share=share)) for share in shares]
-    frozen = [cell.replace("training.layers", {"output": LayerRates(learning_rate=0.0)}) for cell in cells]
-    return Sweep.of([*cells, *frozen], trials)
+    rarely = base.replace("training.stopping.every", 20)
+    held, none = (rarely.replace("model", _held(width, share)) for share in (few, 0.0))
+    frozen = [cell.replace("training.layers", {"output": LayerRates(learning_rate=0.0)}) for cell in (*cells, held)]
+    return Sweep.of([*cells, *frozen, held, none], trials)
+
+
+def _held(width: int, share: float) -> HeldMLP:
+    biases = {"hidden_bias": False, "output_bias": False}
+    init = DimmedSphereInit(THETA, share=share)
+    return HeldMLP(width=width, init=init, scaling="mean-field", share=share, **biases)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -44,7 +58,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per trial: ``share``, ``frozen``, ``learned_at`` (error and loss are small), and final measures.
+    """Return one row per trial: ``share``, ``held``, ``frozen``, ``learned_at`` (error and loss are small), measures.
 
     ``heavy_share`` and ``heavy_mass`` are the shares of all neurons and of E||w||^2 of the neurons whose signal exceeds
     the rest, with ``_first`` where the signal dominates (NaN if it never does), else at the end.
@@ -62,6 +76,7 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
         "task.n": one.task.input_size,
         "model.width": one.model.width,
         "share": one.model.init.share,
+        "held": isinstance(one.model, HeldMLP),
         "frozen": bool(one.training.layers),
         "seed": one.seed,
         "learned_at": float(learned.min()),
@@ -74,15 +89,19 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the steps to a small loss, and the final mass of heavy neurons with their share, by fraction."""
     rows = tables["table"]
-    both, frozen = rows[~rows["frozen"]], rows[rows["frozen"]]
+    free = rows[~rows["held"]] if "held" in rows else rows  # earlier runs have no networks that are held
+    both, frozen = free[~free["frozen"]], free[free["frozen"]]
+    held = rows.drop(free.index).query("share > 0 and not frozen")
     learns = bool(both["learned_at"].notna().any())
     figure, ((left, right),) = panels(1, 2, height=2.4)
-    shares = sorted(rows["share"].unique())
+    shares = sorted(free["share"].unique())
     for ax in (left, right):
         ax.set(xscale="log", xlabel="neurons that start with a signal")
         ax.set_xticks(shares, [f"{share:.0%}" for share in shares])
         ax.xaxis.set_minor_locator(NullLocator())
-    dots(left, both["share"], both["learned_at"], spread=0.2)
+    dots(left, both["share"], both["learned_at"], spread=0.2, label="others get a signal from noise")
+    if len(held):
+        dots(left, held["share"], held["learned_at"], COLOURS[2], spread=0.2, shift=0.25, label="others never get one")
     left.set(
         ylabel=f"steps to a loss of {LOSS:g}",
         ylim=(0, 1.2 * both["learned_at"].max() if learns else None),
@@ -107,18 +126,19 @@ def plot(tables: Tables) -> Figure:
         f"XOR of two of {d} signs; ReLU network with {width} neurons, both layers trained; one dot per run; with "
         f"frozen output weights {reached} runs learn",
     )
-    figure_legend(figure, right, columns=2)
+    figure_legend(figure, left, right, columns=2)
     return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return for each arm how many runs reach the loss, and when."""
     stated = {}
-    for (frozen, share), runs in tables["table"].groupby(["frozen", "share"]):
+    for (held, frozen, share), runs in tables["table"].groupby(["held", "frozen", "share"]):
         names = ("learned_at", *HEAVY)
         medians = {name: finite_or_none(median(runs[name].to_numpy(float)), 4) for name in names}
         learned = f"{int(runs['learned_at'].notna().sum())} of {len(runs)}"
-        stated[f"{share:g}, {'output weights stay' if frozen else 'both layers'}"] = {"learned": learned, **medians}
+        arm = f"{share:g}, {'output weights stay' if frozen else 'both layers'}{', others held' * bool(held)}"
+        stated[arm] = {"learned": learned, **medians}
     return stated
 
 
@@ -129,36 +149,44 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="abstract; section 4.1.1",
     setting="the proof has a tenth of the neurons for each cluster; smaller fractions are not covered",
     rule="10 runs each at d = 64, with 1024 neurons, theta = eta = 0.1, batches of 10d and 800 steps (our choice of "
-    "sizes). All neurons but a fraction of 0.4, 0.1 or 0.03 start without a signal. At 0.1: (a) at the end, heavy "
-    "neurons hold more than 90% of E||w||^2 (t interval); (b) a majority of the runs reach an error of 1% and a loss "
-    "of 0.1 within twice the time of fraction 1 (exact limits); (c) with frozen output weights they reach them later "
-    "(sign test). The three parts share an error rate of 2%, so 10 of 10 runs or 12 of 13 decide.",
-    revised="The three parts had an error rate of 2% each, and before that 5%. The verdict is the same.",
+    "sizes). A tenth of the neurons starts with a signal; the others start without and are held so: their signal part "
+    "is projected out throughout training. (a) At the end, those of the tenth whose signal exceeds the rest hold more "
+    "than 90% of E||w||^2 (t interval). (b) A majority of the runs reach an error of 1% and a loss of 0.1 within twice "
+    "the time of networks all of whose neurons start with a signal (exact limits). (c) With frozen output weights they "
+    "reach them later (sign test). (d) Of runs in which no neuron may have a signal, a majority do not reach them "
+    "(exact limits). The four parts share an error rate of 2%, so 10 of 10 runs decide.",
+    revised="The parts had an error rate of 2% each, and before that 5%. Then the other neurons only started without a "
+    "signal, and the claim held, also on fresh seeds. But minibatch noise gave them one: over 90% of all neurons were "
+    "heavy at the end, which is not few, and no run showed what happens without the few. The rule was changed after "
+    "these tables had been seen. It asks for networks that have not been run, so the claim is undecided.",
 )
 def few_suffice(tables: Tables) -> Verdict:
-    needs = "10 runs each at d = 64 with 1024 neurons"
-    rows = table(tables, "table", needs, task__n=64, model__width=1024, share=[1.0, 0.1])
-    cells = groups(rows.sort_values("seed"), ["frozen", "share"], 4, 10, needs)
-    tenth, whole, frozen = (cells[key] for key in ((False, 0.1), (False, 1.0), (True, 0.1)))
+    needs = "10 runs each at d = 64 with 1024 neurons, also of networks whose other neurons never get a signal"
+    sizes: dict[str, Any] = {"task__n": 64, "model__width": 1024, "share": [1.0, FEW, 0.0], "held": [False, True]}
+    rows = table(tables, "table", needs, **sizes)
+    cells = groups(rows.sort_values("seed"), ["held", "frozen", "share"], 7, 10, needs)
+    tenth, none, frozen = (cells[True, *key] for key in ((False, FEW), (False, 0.0), (True, FEW)))
     late, late_frozen = (runs["learned_at"].fillna(np.inf).to_numpy() for runs in (tenth, frozen))
-    within = int((late <= 2 * whole["learned_at"].to_numpy()).sum())
+    within = int((late <= 2 * cells[False, False, 1.0]["learned_at"].to_numpy()).sum())
     later = np.minimum(late_frozen, 1e9) - np.minimum(late, 1e9)
-    level, share = LEVEL / 3, "their share of E||w||^2 at the end"
+    level, share = LEVEL / 4, "their share of E||w||^2 at the end"
+    unlearned = int(none["learned_at"].isna().sum())
     parts = {
         "mass of heavy neurons": by_mean(share, tenth["heavy_mass"], above=0.9, level=level),
         "a tenth of the neurons": by_share("runs that learn within twice the time", within, len(late), level=level),
         "both layers": by_pairs("output weights that stay are slower", later, level=level),
+        "none of the neurons": by_share("runs that do not learn", unlearned, len(none), level=level),
     }
     return combine(parts)
 
 
 EXPERIMENT = Experiment(
     name="xor-few-neurons",
-    shows="It suffices that a tenth of the neurons finds the signal: both layers amplify them until they hold most "
-    "of the mass",
+    shows="Networks learn the XOR nearly as fast if only a tenth of the neurons starts with a signal, and both layers "
+    "train",
     source="abstract and section 4.1.1, no figure",
     scales={
-        "smoke": Scale(lambda trials: arms(16, 64, trials, 100, (1.0, 0.4)), trials=1),
+        "smoke": Scale(lambda trials: arms(16, 64, trials, 100, (1.0, 0.4), 0.4), trials=1),
         "laptop": Scale(lambda trials: arms(32, 256, trials, 400), trials=5),
         "paper": Scale(lambda trials: arms(64, 1024, trials, 800), trials=10, part=UNPUBLISHED),
     },
