@@ -272,9 +272,10 @@ def _ends(tables: Tables, least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
     setting=f"{SETTING}; the source shows one network; not stated: any values, labels of the examples, dropout",
     rule="20 networks at step 500. A network has the property if its irrelevant weights are on average at least 5 "
-    "times below uniform (the source shows 2 and 20; our choice) and 95% of single ones are below uniform. A majority "
+    "times below uniform (our choice; 2 and 20 are shown as well) and 95% of single ones are below uniform. A majority "
     "must have it (exact one-sided limits, 2%). In part, if a majority does not, by two further tests (1% each): a "
-    "majority has it on examples with a violated condition, or at the step where the weights are least.",
+    "majority has the first of the two on examples with a violated condition, or at the step where the weights are "
+    "least.",
     revised="The error rate was 5% for each of three tests; now it is 2% for the first, and 2% for the other two "
     "together. The verdict is the same.",
 )

@@ -307,8 +307,9 @@ EXPERIMENT = Experiment(
             "like log T avoid this.",
             source="section 4.5 (bypassing theoretical limitations)",
             setting="abstract",
-            rule="A closed form of the change that one flip causes, s = 3, T = 10 to 10^6. At constant scales it is a "
-            "power of T within 0.1 of -1 from 10^4 on; with R = log(8T/gamma) it is at least 2/s - gamma/2.",
+            rule="A closed form, for the constructed head, of the change that one flip causes, s = 3, T = 10 to "
+            "10^6. At constant scales it is a power of T within 0.1 of -1 from 10^4 on; with R = log(8T/gamma) it "
+            "is at least 2/s - gamma/2.",
             decide=checked("variables/constant-norms-fade"),
         ),
     ],

@@ -7,9 +7,8 @@ from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import by_checks, table
 
 BUILT = (
-    "Built (zeta, H)-signal-heavy networks at the limit of the definition, d = 12, H = 1, zeta = e^-10, e^-12, "
-    "e^-14, "
-    "300 each, exact gradients at the limit of small steps. "
+    "Built (zeta, H)-signal-heavy networks close to the limit of the first condition and at half of the second, d "
+    "= 12, H = 1, zeta = e^-10, e^-12, e^-14, 300 each, exact gradients at the limit of small steps. "
 )
 RUNS = (
     "Ten runs in double precision, d = 64, 256 neurons, theta = eta = 0.1, batches of d/theta, eta t = 40 (our choice "

@@ -68,7 +68,8 @@ CLAIMS = (
         statement="||grad_w|| <= 2|a| and |grad_a| <= 2||w||; |a| <= ||w|| is preserved, ||w||^2 - a^2 grows by at "
         "most 4 eta^2 a^2 per step, and gradient flow preserves |a| = ||w||.",
         source="Lemma B.13 (S1 to S4), footnote 4",
-        setting="any 2-Lipschitz loss, batches of at least d log(d)^2, eta <= 1/4",
+        setting="any 2-Lipschitz loss, batches of at least d log(d)^2, eta <= 1/4, probability 1 - d^(-omega(1)); only "
+        "the logistic loss is run",
         rule=f"{EXACTLY} Every neuron and step of runs at d = 32 with eta = 0.05, 0.1 and 0.25, five seeds; the drift "
         "at a fixed time falls as a power of eta within 0.1 of 1. Batches of 2d are outside the hypotheses and "
         "decide nothing.",

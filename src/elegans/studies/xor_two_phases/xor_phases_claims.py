@@ -75,8 +75,8 @@ def each(
 
 @claim(
     id="xor/two-phases",
-    statement="Training first finds the signal, while neurons evolve independently and the output stays small. It "
-    "then enters a phase in which the signal dominates, persists and is balanced.",
+    statement="Training first finds the signal while the output stays small. It then enters a phase in which the "
+    "signal dominates and keeps dominating.",
     source="abstract; sections 1, 4 (Equation 4.1), 4.1 and 4.1.1",
     setting="apart from equation 4.1 the source gives no measurable criteria; not stated: 'small', 'much larger', "
     "theta and eta, apart from powers of log d and eta <= theta. Here theta = eta = 0.1 at d = 64 and 256, and at d "
@@ -94,7 +94,7 @@ def each(
     "up to a step size of 0.3 and a theta of 0.1, is open at 1 and 0.3, and fails at 3 and 1: it held, and then held "
     "in part. But the theorem asks for eta <= theta and a small theta, which was overlooked: the cells outside of this "
     "no longer count. The rule was changed after the evidence and the verdict on fresh seeds had been seen; the claim "
-    "holds on both.",
+    "holds on both. The statement also named independent neurons and balance, which other claims judge.",
 )
 def two_phases(tables: Tables) -> Verdict:
 
@@ -128,21 +128,23 @@ def _cells(tables: Tables) -> dict[tuple[str, float], list[pd.DataFrame]]:
 @claim(
     id="xor/phase-one-output",
     statement="At the end of the first phase E||aw|| <= 1 and E||w_perp + w_opp||^2 <= 4 theta^2; for each cluster, "
-    "a tenth of all neurons point to it with a signal of log^c(d) theta; E||w||^2 <= E a^2 + o(1); and |a| <= ||w||.",
+    "a tenth of all neurons point to it with a signal of log^c(d) theta; E||w||^2 <= E a^2 + sqrt(eta); and |a| <= "
+    "||w||.",
     source="Lemma 4.1 (informal), Lemma C.1",
-    setting="theta = log^(-C) d, C large compared with c, m >= d/theta^2, probability 1 - theta; not stated: c, C and "
-    "o(1)",
+    setting="theta = log^(-C) d, C large compared with c, m >= d/theta^2, eta <= theta, probability 1 - theta; not "
+    "stated: c and C. The runs take larger steps (eta = 0.1 > theta) and smaller batches (10d < d/theta^2)",
     rule="56 runs each, d = 32, 64, 128 and 256, theta = log(d)^-2, c = 1, 256 neurons, eta = 0.1, batches of 10d, "
     "eta t = 40 (our choice: the source has none). (a) A run has the property if at some measured step all five hold "
-    "at once, with 0.1 for o(1) (our choice): exact one-sided limits of the share against 0.9 at each d. (b) The "
+    "at once: exact one-sided limits of the share against 0.9 at each d. (b) The "
     "largest ratio of the tenth's signal to log(d) theta, over the steps at which the other four hold, does not fall "
-    "with d: t interval of the slope of its logarithm on log d. Five comparisons share an error rate of 2%. A "
-    "statement for large d is not refuted by four sizes: what is not satisfied is undecided.",
-    revised="The rule was only (a), with an error rate of 5% each, and the claim held; fresh seeds gave 25 of 29 runs "
-    "at d = 256. Then (b) was added, with theta = 0.1 and 0.01 at d = 64 and 256. The lead fell with d, which decided "
-    "nothing, since in the lemma theta falls with d. Now theta does so. In four trial runs of each size the lead grew "
-    "with d at theta = log(d)^-1.6; at log(d)^-3 it grew up to d = 128 but not to 256. The rule is judged on other "
-    "seeds: the claim was undecided, and now holds.",
+    "with d: t interval of the slope of its logarithm on log d. Five comparisons share an error rate of 2%. "
+    "Undecided at best, since the lemma asks for eta <= theta and batches of at least d/theta^2.",
+    revised="The rule was only (a), with an error rate of 5% each, and the claim held; fresh seeds gave 25 of 29 "
+    "runs at d = 256. Then (b) was added, with theta = 0.1 and 0.01 at d = 64 and 256. The lead fell with d, which "
+    "decided nothing, since in the lemma theta falls with d. Now theta does so. In four trial runs of each size the "
+    "lead grew with d at theta = log(d)^-1.6; at log(d)^-3 it grew up to d = 128 but not to 256. On other seeds, "
+    "also fresh ones, the claim held. But all of these runs are outside the hypotheses, so it is now undecided. The "
+    "last clause was read as o(1), for which 0.1 stood. These changes were made after the tables had been seen.",
 )
 def phase_one_output(tables: Tables) -> Verdict:
     level = LEVEL / (len(GROWING) + 1)
@@ -155,11 +157,8 @@ def phase_one_output(tables: Tables) -> Verdict:
     sizes = [n for n, values in leads.items() for _ in values]
     logs = np.log([max(lead, 1e-12) for values in leads.values() for lead in values])
     parts["no fall with d"] = _no_fall(sizes, logs, level)
-    verdict = combine(parts)
-    if verdict.verdict in (HOLDS, UNDECIDED):
-        return verdict
-    short = "; ".join(f"{name}: {part.needs or 'larger d'}" for name, part in parts.items() if part.verdict != HOLDS)
-    return verdict.but(UNDECIDED, needs=short)
+    needs = "runs with eta <= theta and batches of at least d/theta^2"
+    return combine(parts).but(UNDECIDED, needs=needs)
 
 
 def _lead(run: pd.DataFrame, n: int) -> float:
@@ -168,7 +167,7 @@ def _lead(run: pd.DataFrame, n: int) -> float:
     steps = (
         (run["heaviness"] <= 1)
         & (run["noise"] <= 4 * theta**2)
-        & (run["weight_square"] <= run["output_square"] + 0.1)
+        & (run["weight_square"] <= run["output_square"] + math.sqrt(LEARNING_RATE))
         & (run["excess"] <= 1e-6)
     )
     signal = float(run.loc[steps, "tenth"].max()) if steps.any() else 0.0
@@ -211,13 +210,14 @@ def exponential_rate(tables: Tables) -> Verdict:
     "signal plane hardly move, and |a| stays close to ||w||.",
     source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
     setting="the source states no number",
-    rule=f"At least 10 runs each, {SIZES}. Eight t intervals of means over runs share an error rate of 2%. "
-    f"Until the signal is found, "
-    "the map of single neurons errs by at most 10% in its median. While the median signal is below a quarter of the "
-    "rest, the rest moves by at most 25% and output weights by at most 10% (our thresholds). The claim is undecided "
-    "unless the median signal grows at least fourfold by the time the signal is found.",
+    rule=f"At least 10 runs each, {SIZES}. Eight t intervals of means over runs share an error rate of 2%. Until the "
+    "signal is found, the map of single neurons errs by at most 10% in its median, and the root of E||w||^2 / E "
+    "a^2, in which no |a| exceeds ||w||, by at most 10% from 1. While the median signal is below a quarter of the "
+    "rest, the rest moves by at most 25% (our thresholds). The claim is undecided unless the median signal grows at "
+    "least fourfold by the time the signal is found.",
     revised="There were six intervals of 95% each, a total error rate of up to 30%. No part required the signal to "
-    "grow, so networks that do not move passed. The verdict is the same.",
+    "grow, so networks that do not move passed. Then |a| was compared with its own start instead of ||w||. The changes "
+    "were made after the tables had been seen. The verdict is the same.",
 )
 def neurons_independent(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 8
@@ -231,11 +231,12 @@ def neurons_independent(tables: Tables) -> Verdict:
         grows = by_mean(what, growth, above=math.log(4), level=level)
         if grows.verdict != HOLDS:
             return grows.but(UNDECIDED, needs=f"runs at d = {n} whose signal grows fourfold before it is found")
-        moved, drift = ([run[name].max() for run in early] for name in ("moved", "drift"))
+        moved = [run["moved"].max() for run in early]
+        apart = [math.sqrt((run["weight_square"] / run["output_square"]).max()) - 1 for run in before]
         what = "the largest error of the median signal"
         parts[f"map of single neurons, d = {n}"] = by_mean(what, errors, below=0.1, level=level)
         parts[f"rest, d = {n}"] = by_mean("what the rest moves", moved, below=0.25, level=level)
-        parts[f"output weights, d = {n}"] = by_mean("their drift", drift, below=0.1, level=level)
+        parts[f"output weights, d = {n}"] = by_mean("their distance from ||w||", apart, below=0.1, level=level)
     return combine(parts)
 
 

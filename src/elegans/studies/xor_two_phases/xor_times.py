@@ -155,17 +155,18 @@ def loss_vanishes(tables: Tables) -> Verdict:
     source="Lemmas 4.1, 4.4 and C.1, sections 1 and 4.1, Definition C.8",
     setting="not stated: constants",
     rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. The time at which the signal is found has a positive slope on log d (t "
-    "interval), also in a regression on log d and the root of d: growth as the root of d alone has none there. "
-    "Its means over step sizes agree within 10% (bootstrap). The time from dominates to fit grows with less than half "
-    "of the slope on log d. The four parts share an error rate of 2%. Fails if the time falls, or grows faster "
-    "than the root of d. "
-    "Smaller powers of d are not excluded. Log log d goes from 1.2 to 1.8 here, so all that can be shown of the second "
-    "phase is growth much slower than log d.",
+    "interval), also in a regression on log d and the root of d: growth as the root of d alone has none there. The "
+    "slope is within 20% of 1/(2 tau_1) = 1.253, the slope of Definition C.8 (our choice of the margin). Its means "
+    "over step sizes agree within 10% (bootstrap). The time from dominates to fit grows with less than half of the "
+    "slope on log d. The five parts share an error rate of 2%. Fails if the time falls, or grows faster than the "
+    "root of d; another slope is undecided. Smaller powers of d are not excluded. Log log d goes from 1.2 to 1.8 "
+    "here, so all that can be shown of the second phase is growth much slower than log d.",
     revised="The three intervals were at 95% each. Then growth as any power of d passed the rule; now growth as the "
-    "root of d does not. Both changes were made after the tables had been seen. The verdict is the same.",
+    "root of d does not. Then the slope that Definition C.8 gives was added. The changes were made after the tables "
+    "had been seen. The verdict is the same.",
 )
 def grows_as_log(tables: Tables) -> Verdict:
-    level, rows = LEVEL / 4, _runs(tables, RATES)
+    level, rows = LEVEL / 5, _runs(tables, RATES)
     first = rows[rows["rate"] == RATES[0]]
     second = first["fit"] - first["dominates"] - first["found"] / 2
     cells = [runs["found"].to_numpy() for _, runs in rows.groupby(["rate", "task.n"])]
@@ -182,8 +183,11 @@ def grows_as_log(tables: Tables) -> Verdict:
         "found grows": by_interval("its time per unit of log d", *grows, above=0, error_rate=level),
         "slower than the root of d": by_interval(beside, *bounded, above=0, error_rate=level),
     }
+    theory = 1 / (2 * PHASE_ONE_RATE)
+    rate = by_interval("its time per unit of log d", *grows, above=0.8 * theory, below=1.2 * theory, error_rate=level)
     parts = {
         **order,
+        "rate of theory": rate.but(UNDECIDED, needs="larger d") if rate.verdict == FAILS else rate,
         "in units of the step size": by_interval(what, _ratio(cells), ends, below=1.1, error_rate=level),
         "second phase far slower": by_interval(less, *slower, below=0, error_rate=level),
     }
@@ -210,9 +214,10 @@ def _beside_root(n: np.ndarray, values: np.ndarray, level: float) -> tuple[float
     setting="theta = eta = log^(-C) d, batches of d/theta; not stated: C and the loss at which to stop",
     rule=f"{SIZES}, eta = 0.1. (a) The exponents of the examples to a held-out loss of 0.1 and to an error of 1% have "
     "bootstrap intervals below 1.5 (our choice). (b) Polylogarithmic: local exponents fall with d, by the t interval "
-    "of the quadratic coefficient in a regression on log d. The claim holds in part if only (a) is decided. Four "
-    "comparisons share an error rate of 2%.",
-    revised="The four intervals were at 95% each. The verdict is the same.",
+    "of the quadratic coefficient in a regression on log d. Four comparisons share an error rate of 2%. Fails if both "
+    "exponents lie above 1.5; undecided while one part is open.",
+    revised="The four intervals were at 95% each. The claim held in part if only (a) was decided, although it failed "
+    "nowhere. It is now undecided. The rule was changed after the tables had been seen.",
 )
 def near_linear(tables: Tables) -> Verdict:
     level, rows = LEVEL / 4, _runs(tables, RATES[:1])
@@ -233,7 +238,7 @@ def near_linear(tables: Tables) -> Verdict:
     if all(part.verdict == FAILS for part in near):
         return verdict.but(FAILS)
     if verdict.verdict == UNDECIDED and all(part.verdict == HOLDS for part in near):
-        return verdict.but(IN_PART, needs="near-linear; larger d would tell a power of log d from a small power of d")
+        return verdict.but(needs="larger d, which tell a power of log d from a small power of d")
     return verdict
 
 

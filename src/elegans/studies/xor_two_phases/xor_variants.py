@@ -211,7 +211,7 @@ def rotation_invariant(tables: Tables) -> Verdict:
 EXPERIMENT = Experiment(
     name="xor-variants",
     shows="SGD learns the XOR in any basis, finds the signal of Gaussian inputs, and fails on some other labels",
-    source="section 6, no figure",
+    source="section 5, no figure",
     scales={
         "smoke": Scale(lambda trials: variants(12, 64, trials, steps=200, every=20), trials=1),
         "laptop": Scale(lambda trials: variants(32, 128, trials, steps=800, every=20), trials=6),
