@@ -67,11 +67,11 @@ def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
     "one-sided 98% limit of the share of such seeds exceeds one half (6 of 6), in part if it is below, fails if the "
     "margin is not approached. The minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, "
     "mod 11.",
-    revised="The statement was that networks approach the largest margin, with a threshold of 0.99 although it was "
-    "0.95 for other tasks. Then it named what the figure says as well, and reaching the margin asked for a ratio of "
-    "0.99 after 40,000 steps; the claim held in part, for approaching the margin, with 0.973. An asymptotic statement "
-    "cannot be refuted at one number of steps, so a trend now decides, and the claim holds. The rule was changed "
-    "after the tables had been seen, and no other seeds have judged it yet.",
+    revised="The statement was that networks approach the largest margin, with a threshold of 0.99, although other "
+    "tasks then had 0.95. Then it named what the figure says as well, and reaching the margin asked for a ratio of "
+    "0.99 after 40,000 steps; the claim held in part, for approaching the margin, with 0.973. An asymptotic "
+    "statement cannot be refuted at one number of steps, so a trend now decides, and the claim holds. The rule was "
+    "changed after the tables had been seen, and no other seeds have judged it yet.",
 )
 def largest_margin(tables: Tables) -> Verdict:
     where: dict[str, Any] = {"p": P, "width": WIDTH, "activation": QUADRATIC}

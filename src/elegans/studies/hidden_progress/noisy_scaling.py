@@ -147,7 +147,8 @@ def _stated(slopes: np.ndarray) -> list[float]:
 
 EXPERIMENT = Experiment(
     name="noisy-scaling",
-    shows="With a quarter of the labels flipped, the time to learn a parity grows more slowly than exhaustive search",
+    shows="With a quarter of the labels flipped, the time to learn a parity grows more slowly than the time of "
+    "exhaustive search",
     source="sections 5.1 and 5.6",
     scales={
         "smoke": Scale(lambda trials: lines((10, 14, 20), (2,), trials, steps=5000), trials=5),

@@ -226,8 +226,9 @@ def learns(tables: Tables) -> Verdict:
     "stays within 3/2 and every relevant weight above both bounds is above 0.99, by an exact limit at 2%. What a "
     "weight can move between two measurements is added to irrelevant weights and subtracted from relevant ones. "
     "Tables have some 300 measurements of a run, and the one at which relevant weights are closest to the second "
-    "bound; its distance must exceed the most by which the first bound lies above the second. Fails if under 0.99 of "
-    "the runs are without a violation at these measurements, by the other limit.",
+    "bound; there its distance from the second bound must exceed the largest amount by which the first bound lies "
+    "above the second. Fails if under 0.99 of the runs are without a violation at these measurements, by the other "
+    "limit.",
     revised="The error rate is now 2% over both claims, not for each of them. The verdict is the same. The rule had "
     "the second bound alone, asked for 0.95 of 59 runs for each claim by itself, and subtracted nothing from relevant "
     "weights. The verdict is the same, on fresh seeds too; the 315 earlier runs, which held, are now too few. The "

@@ -124,8 +124,8 @@ def _heads(rows: pd.DataFrame, level: float) -> Verdict:
 
 @claim(
     id="icl/logistic",
-    statement="On white inputs merged attention learns half at the time of a logistic curve. This time depends on the "
-    "start, and on the number of heads, only through P0.",
+    statement="On white inputs merged attention has learned half of its solution at the time that a logistic curve "
+    "predicts. This time depends on the start, and on the number of heads, only through P0.",
     source="Zhang, Singh, Latham and Saxe (2025), section 3, time course for white inputs; P0 of any start derived "
     "here",
     setting="d = 4, 31 examples, expected gradient, initial weights 1e-5, 1 to 16 heads",

@@ -158,8 +158,8 @@ def _level(tables: Tables, m: int, level: float) -> Verdict:
     statement="The loss of attention with separate key and query of rank one falls from level to level; at level L_m, "
     "m = 0 to d, it has learned m eigenvectors.",
     source="Zhang, Singh, Latham and Saxe (2025), section 4 and figure 2",
-    setting="the published setting, trained on for 50,001 steps (laptop) or 100,001; error on fresh tasks; of "
-    "the levels m = 1 to 3 are judged",
+    setting="the published setting, trained on for 50,001 steps (laptop) or 100,001; error on fresh tasks; only the "
+    "levels m = 1 to 3 are judged",
     rule="Where a run has passed the middles of two drops in a row, we take the error between them at the point where "
     "its logarithm falls slowest. The run shows the plateau if this slowest rate is at most a fifth (our choice) of "
     "the rates at both middles; otherwise the drops merge, and the run does not count. Of the runs that show plateau "

@@ -216,11 +216,11 @@ def _cell(tables: Tables, cell: str) -> list[pd.DataFrame]:
     "closes 85% of the gap between unigrams and the best multiple of exact counts and is at most twice the loss of "
     "this multiple (our choice). (c) The loss itself lies as near to the loss of add-one bigrams. Each part must hold "
     "in most runs (sign test). Six parts share an error rate of 2%: 12 of 13 runs each",
-    revised="Before, 10 of 13 runs were enough, with an error rate of 4.6% each, with the same verdict. Part (c) was "
+    revised="Before, 10 of 13 runs were enough (an error rate of 4.6% each); the verdict was the same. Part (c) was "
     "dropped after seeing the tables, since exact counts with the best factor close only about 82% (k = 2) and 74% "
-    "(k = 3) of the gap, at 2.5 times the loss; the claim then held. The source says of all models that they end near "
-    "the Bayes-optimal loss, so (c) is judged again. The rule was changed after the tables had been seen; the claim "
-    "holds in part, since no run meets (c), though they close half of the gap.",
+    "(k = 3) of the gap, at 2.5 times the loss; the claim then held. The source says of all models that they end "
+    "near the Bayes-optimal loss, so (c) is judged again. The rule was changed after the tables had been seen; the "
+    "claim holds in part, since no run meets (c), though runs close half of the gap.",
 )
 def reaches_bigrams(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 6

@@ -228,7 +228,8 @@ CLAIMS = (
         "is violated.",
         revised="Five seeds judged the fall with q, with an error rate of 1/32; we computed a sixth. The verdict is "
         "the same. The rule tested the bound of Lemma 16 alone; now it tests the printed one too. The tables were "
-        "computed before and have no row for it, so the claim still holds.",
+        "computed before this change and have no row for the printed bound, so the verdict is still that of the old "
+        "rule: the claim holds.",
         decide=theorem(DRIFT, corrected="a sum of the three terms, as Lemma 16 uses it"),
     ),
     Claim(

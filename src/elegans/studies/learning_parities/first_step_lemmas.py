@@ -301,8 +301,8 @@ CLAIMS = (
         "3, b = 1/(8k), n up to 6401. They are at most 1, and at k = 3, 5 and 7 the largest has a slope in n of at "
         "most 0.02 on logarithmic axes from n = 401 on (our thresholds). Fails on any violation.",
         revised="The slope was that of the largest ratio of all k from n = 25 on, which is always the one at k = 3. "
-        "Now each k has its own slope, from n = 401 on, since smaller ratios at k = 5 and 7 still rise to their "
-        "limits below. The rule was changed after ratios had been seen; the verdict is the same.",
+        "Now each k has its own slope, from n = 401 on, since below that the smaller ratios at k = 5 and 7 are still "
+        "rising to their limits. The rule was changed after ratios had been seen; the verdict is the same.",
         decide=theorem(LEMMA_8),
     ),
     Claim(
@@ -327,9 +327,9 @@ CLAIMS = (
         rule="In closed form with mirrored copies: all weights up to symmetry at n = 9 to 15, and 4000 neurons at "
         "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3) with 256 "
         "neurons and at (6401, 3) with 64. Holds with correction if only the printed copies exceed the bound.",
-        revised="The printed copies were tested at (101, 3) alone, where the bound is loose, and the claim held. With "
-        "them second-layer weights do not fall with n, as the bound does; so a larger n is tested too, and the claim "
-        "holds with correction. Larger n had been tried before this run.",
+        revised="The printed copies were tested at (101, 3) alone, where the bound is loose, and the claim held. "
+        "With them second-layer weights do not fall with n, whereas the bound does; so a larger n is tested too, and "
+        "the claim holds with correction. Larger n had been tried before this run.",
         decide=theorem(LEMMA_14, corrected="mirrored copies, whose initial output is 0"),
     ),
 )

@@ -167,7 +167,7 @@ CLAIMS = (
         revised="The claim held with correction, because a misprint in the proof counted against the statement. The "
         "corollary states polynomial sizes without exponents. With 1/epsilon^2 in q they suffice, and the claim now "
         "holds. The statement was that descent reaches this loss, which the rule does not test; it now names what "
-        "follows from Theorem 3. The rule is the same.",
+        "follows from Theorem 3; this last change left the rule as it was.",
         decide=theorem(RATES),
     ),
 )

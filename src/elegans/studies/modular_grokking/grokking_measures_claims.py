@@ -29,11 +29,11 @@ ours."""
     "two). Two-layer networks are reported, as is the Gini coefficient, which the source sees rise sharply only when "
     "the network removes what it memorised.",
     revised="The rule asked, over two-layer networks too, for a rank correlation of each measure with the remaining "
-    "time, which is our addition, and left the claim undecided. The source says that the measures improve before, "
-    "which is now judged; we knew that the losses do so in all transformers. Then the Gini coefficient had to rise as "
-    "well, which is no progress measure of the source: it rose in all transformers with p = 31, where the verdict is "
-    "the same, and was not kept for the published ones, which were undecided and now hold. The rule was changed after "
-    "the tables had been seen.",
+    "time, which is our addition, and left the claim undecided. The source says that the measures improve before "
+    "generalisation, which is now judged; we knew that the losses do so in all transformers. Then the Gini "
+    "coefficient had to rise as well, which is no progress measure of the source: it rose in all transformers with p "
+    "= 31, where the verdict is the same, and was not kept for the published ones, which were undecided and now "
+    "hold. The rule was changed after the tables had been seen.",
 )
 def measures_change_first(tables: Tables) -> Verdict:
     rows = _transformers(tables)

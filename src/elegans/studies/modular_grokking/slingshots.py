@@ -221,10 +221,10 @@ def occur(tables: Tables) -> Verdict:
     statement="A larger epsilon of Adam prevents slingshots.",
     source="Thilak et al. (2022), section 3 and appendix",
     setting=SETTING,
-    rule="Most trials must spike with epsilon 1e-8 and a rounded loss. Of the epsilons 1e-4, 1e-5 and 1e-6 the largest "
-    "counts with which at least ten trials fit their training set and have a loss below 1e-7, where rounding begins: "
-    "networks that learn too slowly for this decide nothing. Holds if under 30% (our choice) of these trials spike, by "
-    "an exact limit at 2%. Fails if more do with 1e-4; with a smaller epsilon it is then undecided.",
+    rule="Most trials must spike with epsilon 1e-8 and a rounded loss. The epsilon judged is the largest of 1e-4, "
+    "1e-5 and 1e-6 with which at least ten trials fit their training set and have a loss below 1e-7, where rounding "
+    "begins: networks that learn too slowly for this decide nothing. Holds if under 30% (our choice) of these trials "
+    "spike, by an exact limit at 2%. Fails if more do with 1e-4; with a smaller epsilon it is then undecided.",
     revised="The rule did not require that trials fit, or that their loss falls low enough for a spike; the error "
     "rate was 5%. Then a loss below 1e-5 was enough, and the claim held with epsilon 1e-4. But with it the least loss "
     "after 10,000 steps was about 2.6e-6, while with 1e-8 the first spike came long after the loss had rounded to 0: "

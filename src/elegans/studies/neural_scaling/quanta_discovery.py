@@ -96,7 +96,7 @@ NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --sca
     "all weights but the weights of control bits. Reported: (a) whether its median over at least 6 networks is above "
     "0.5 (our choice), by one-sided limits at 2%; (b) tested if (a) is decided: whether it is above the index of "
     "clusters by data bits alone, by the sign test at 2%. Networks on parities decide nothing about language models, "
-    "so the claim stays undecided without them.",
+    "so the claim stays undecided until language models are run.",
     revised="The statement left out language models, of which the source speaks, and held in part at the parities "
     "that we chose: there (b) holds and (a) fails. These are now reported and decide nothing. The rule was changed "
     "after the tables had been seen; the claim is undecided.",

@@ -300,10 +300,11 @@ CLAIMS = (
         rule=f"{RULE}. Losses along the training of the widest networks: the mean of their own exponents, with "
         "Student's interval, since each is measured at all steps.",
         revised="Each interval was at 95%, and the exponent of an infinite list could be refuted by a finite one. At "
-        "the published setting the claim still held; at the smaller setting it held in part and is undecided. The "
-        "interval resampled networks at each step by themselves, as if every step had networks of its own, and was "
-        "too narrow. The claim held, and was then undecided. Since then the list is no part, and each half of the "
-        "steps must have the exponent. The rule was changed after the table had been seen; the verdict is the same.",
+        "the published setting the claim still held; at the smaller setting, where it had held in part, it became "
+        "undecided. The interval resampled networks at each step by themselves, as if every step had networks of its "
+        "own, and was too narrow. The claim held, and was then undecided. Since then the list is no part, and each "
+        "half of the steps must have the exponent. The rule was changed after the table had been seen; the verdict "
+        "is the same.",
         decide=decide("steps"),
     ),
 )

@@ -122,7 +122,7 @@ def end_to_end(tables: Tables) -> Verdict:
     id="pareto/theorem-4-sample-grows-as-s-to-the-k-minus-1",
     statement="A good neuron finds the support from of the order of s^(k-1) examples: sparser neurons need fewer.",
     source="section 3.2.1 (proof sketch of Theorem 4), Theorem 1 (1)",
-    setting="not stated: constants; the source says that so many examples suffice, that no fewer do is our reading",
+    setting="not stated: constants; the source says that so many examples suffice; that fewer do not is our reading",
     rule=f"{SIMULATED}Over s = 9 to 65 at (80, 2) and s = 17, 33, 65 at (80, 4): the interval lies within 0.25 of k - "
     "1 (our choice); it fails if the interval lies above. A smaller exponent decides nothing: the source's bound is "
     "an upper one.",

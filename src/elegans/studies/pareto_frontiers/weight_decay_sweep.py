@@ -129,10 +129,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     "cells where success is lost; not stated: the weight decays; here: 0.001 to 0.03, width 100",
     rule="20 trials per cell at ten sizes from 4000 to 300,000. Success sets in where the share of solved trials "
     "reaches one half, and is lost where it next falls below (interpolated; an upper edge beyond the sizes counts as "
-    "300,000, and a weight decay at which it never reaches one half has no edges). "
-    "For each initialisation and edge the largest ratio over weight decays must exceed 2 (our choice; the source names "
-    "no factor) with its lower limit (draws of the rates, 0.5% each). Fails if the upper limit of every ratio lies "
-    "below 2; if some does, its edge is undecided, since one width without a weight decay of 0 does not refute it.",
+    "300,000, and a weight decay at which it never reaches one half has no edges). For each initialisation and edge "
+    "the largest ratio over weight decays must exceed 2 (our choice; the source names no factor) with its lower "
+    "limit (draws of the rates, 0.5% each). Fails if the upper limit of every ratio lies below 2; if only some do, "
+    "their edges are undecided, since one width without a weight decay of 0 does not refute the claim.",
     revised="The rule asked only where success sets in at (50, 3), on a grid of factors of two, and the claim was "
     "undecided at best. A pilot of 6 trials per cell at (200, 3) showed where both edges lie and set the sizes; the "
     "weight decays and the factor are as before, and new seeds judged: it held, since a weight decay at which nothing "

@@ -176,11 +176,12 @@ def _largest(tables: Tables, places: Sequence[int], least: int) -> list[tuple[in
     "threshold in figure 4.2; at m = 50 the share at or below 99% must exceed 0.2, so that fewer than these 80% "
     "succeed (exact one-sided limits, 1% each). Holds if both do, fails if one limit is on the other side, else "
     "undecided.",
-    revised="First the rule asked for 20 of 20 replicates and could not be undecided; 32 replicates are needed since, "
-    "of which one may fail at m = 200. Then more than half of the replicates had to overfit at m = 50, a share of our "
-    "choice, and the claim was undecided: 15 of 32 did. But the source calls m = 50 below the threshold, at which 80% "
-    "succeed, and says that networks overfit more often there, not that most do. The rule was changed after the tables "
-    "had been seen, and the claim now holds; no fresh seeds have confirmed it.",
+    revised="First the rule asked for 20 of 20 replicates and could not leave the claim undecided; since then 32 "
+    "replicates have been needed, of which one may fail at m = 200. Then more than half of the replicates had to "
+    "overfit at m = 50, a share of our choice, and the claim was undecided: 15 of 32 did. But the source calls m = "
+    "50 below the threshold, at which 80% succeed, and says that networks overfit more often there, not that most "
+    "do. The rule was changed after the tables had been seen, and the claim now holds; no fresh seeds have confirmed "
+    "it.",
 )
 def generalises(tables: Tables) -> Verdict:
     cells = _starts(tables, (200, 50), 32)
