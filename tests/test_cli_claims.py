@@ -126,10 +126,10 @@ def test_every_claim_with_evidence_is_shown(elegans):
 
 def test_effects_are_written_for_the_claims_that_are_listed(elegans, tmp_path):
     file = tmp_path / "effects.csv"
-    code, out, _ = elegans("claims", "--study", "neural_scaling", "--csv", str(file))
+    code, out, _ = elegans("claims", "--study", "staircases", "--csv", str(file))
     rows = file.read_text().splitlines()
     assert code == 0 and out.splitlines()[-1].startswith(f"effects {file}: {len(rows) - 1} numbers of ")
-    assert rows[0].startswith("claim,study,scale,verdict,part,estimate") and "quanta/" in rows[1]
+    assert rows[0].startswith("claim,study,scale,verdict,part,estimate") and "staircases/" in rows[1]
     assert "false verdicts to expect among them: at most " in out.splitlines()[-2]
 
 

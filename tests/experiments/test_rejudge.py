@@ -154,7 +154,7 @@ def altered(tmp_path, monkeypatch):
     study = discovery.studies()["xor_two_phases"]
     folder = tmp_path / "evidence"
     folder.mkdir()
-    for file in (study.folder / "evidence").glob("xor-few-neurons.paper.*"):
+    for file in (study.folder / "evidence").glob("xor-few-examples.paper.*"):
         shutil.copy(file, folder)
     monkeypatch.setattr(
         evidence,
@@ -162,7 +162,7 @@ def altered(tmp_path, monkeypatch):
         SimpleNamespace(studies=lambda: {"xor_two_phases": study._replace(folder=tmp_path)}, own_studies=dict),
     )
     evidence.of_folder.cache_clear()
-    yield folder / "xor-few-neurons.paper.json", folder / "xor-few-neurons.paper.csv"
+    yield folder / "xor-few-examples.paper.json", folder / "xor-few-examples.paper.csv"
     evidence.of_folder.cache_clear()
 
 
@@ -193,7 +193,7 @@ def test_altered_records_are_refused_in_one_line(altered, capsys, path, value, s
         evidence.of_folder.cache_clear()
         assert app.run(command) == 2
         refusal = capsys.readouterr().err
-        assert re.match(f"error: evidence must be as a run wrote it: xor-few-neurons.paper.json: {said}", refusal)
+        assert re.match(f"error: evidence must be as a run wrote it: xor-few-examples.paper.json: {said}", refusal)
         assert refusal.count("\n") == 1
 
 

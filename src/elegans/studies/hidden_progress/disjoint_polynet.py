@@ -98,7 +98,7 @@ def trajectories(block: int, k: int, rate: float, duration: float, trials: int) 
 
 
 def _once(rate: float) -> StoppingRule:
-    return StoppingRule(error=SOLVED, examples=1024, every=round(CHECKED / rate))
+    return StoppingRule(error=SOLVED, examples=1024, every=max(1, round(CHECKED / rate)))
 
 
 def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials: int) -> Sweep:
