@@ -218,7 +218,7 @@ def groks(tables: Tables) -> Verdict:
     "of the third.",
     revised="The error rate was 5% for each part and 5% for the best of three sizes; now the total is 2%. The part on "
     "few solved trials failed if the share was above 10%; now the limit of the share must be above 10% too. Part (a) "
-    "looked at the checks after the test error had fallen to 1%, when the gap is small by definition; now it looks at "
+    "took the checks after the test error had fallen to 1%, when the gap is small by definition; now it looks at "
     "the moment at which the sample is fitted. The rule was changed after the tables had been seen. The verdict is the "
     "same.",
 )
