@@ -68,8 +68,8 @@ def laptop(trials: int) -> Sweep:
     """Return six operations modulo 23, S4, addition with four other moduli, and transformers on four operations."""
     tasks = [*operations(P, OPERATIONS), GroupComposition.parse("group-composition:S4")]
     two_layer = fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
-    attention = [small_transformer(FRACTION, task, steps=1000) for task in operations(SMALL_TASK.p, ARITHMETIC)]
-    return two_layer + Sweep.of(attention, 4 * trials)
+    attention = [small_transformer(0.5, task, steps=30_000) for task in operations(SMALL_TASK.p, ARITHMETIC)]
+    return two_layer + Sweep.of(attention, 2 * trials)
 
 
 def paper(trials: int) -> Sweep:
