@@ -123,7 +123,9 @@ def _beyond(rows: pd.DataFrame) -> Verdict:
     "each rate, on new seeds. The thresholds are unchanged. The claim held at 21 of the 23 rates and was undecided at "
     "the largest rates of B = 1 and 4. More trials at these rates, on new seeds by the same rule, decided: it held at "
     "all 23. But trials in which both were first seen at the same check counted in favour, up to a seventh of all at "
-    "the largest rates. They no longer do; so judged, these tables leave the claim undecided.",
+    "the largest rates. They no longer do; so judged, these tables left the claim undecided. On new seeds, with checks "
+    "four times as often at five rates, they are fewer, and the claim holds at 19 of the 23 rates; at the largest of "
+    "B = 1, 4 and 128 the shares lie between 80% and 90%, too near the limit.",
 )
 def overtaking(tables: Tables) -> Verdict:
     return by_rates({key: {"": attempt(_overtaken, rows)} for key, rows in _cells(tables).items()})
