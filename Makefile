@@ -50,10 +50,12 @@ test: venv ## the checks and, in parallel, the fast tests
 test-fast: venv ## all tests but the slow ones
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
 
-# Trainings of minutes are worth XLA's optimisations; the other slow tests compile much and train little.
+# Trainings of minutes are worth XLA's optimisations; the other slow tests compile much and train little, and many of
+# them wait for servers, browsers and killed processes: one process more than there are cores fills the gaps.
 test-slow: venv ## the slow tests: phenomena that need long trainings
 	@$(BIN)/python -m pip install --quiet --group native
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m "slow and not trains"
+	cores=$$(getconf _NPROCESSORS_ONLN); JAX_DISABLE_MOST_OPTIMIZATIONS=1 PATH="$(CURDIR)/$(BIN):$$PATH" \
+	  $(PYTEST) -m "slow and not trains" --numprocesses=$$((cores < 4 ? cores + 1 : 4))
 	$(PYTEST) -m trains tests/studies
 
 # In an environment of its own, which sees what .venv has: the other tests run without PyTorch.

@@ -61,10 +61,18 @@ def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
 
 
+MANY_FITS = {
+    "check_class_weight_classifiers", "check_classifiers_train", "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+}  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.utils.estimator_checks.SkipTestWarning")
 @parametrize_with_checks([SparseMLPClassifier()], expected_failed_checks=lambda _: WEIGHTED)
 def test_scikit_learns_checks_pass_with_all_defaults(estimator, check):
+    if check.func.__name__ in MANY_FITS:
+        pytest.skip("it fits many times: with fewer neurons only")
     check(estimator)
 
 

@@ -102,11 +102,11 @@ def trained(trial, seeds):
 
 @pytest.mark.compiles
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "k", "least"), [(10, 1, 7), (10, 2, 7), (10, 3, 7), (10, 4, 7), (20, 3, 6), (20, 4, 4)])
+@pytest.mark.parametrize(("n", "k", "least"), [(10, 2, 7), (10, 4, 7), (20, 3, 6)])
 def test_three_quadratic_layers_learn_up_to_four_signs(n, k, least):
     """Ten seeds within 20,000 steps. At n = 10 another program had medians of 375 to 2150 steps and one seed of 40
     stuck; here all are solved, medians 600 to 2050: fewer than 7 have probability 0.001 at a rate of 95%. At n = 20,
-    k = 3 and 4 it had 9 and 6; here 9 and 8 (fewer than 6 at a rate of 90% and fewer than 4 at 70%: 0.002 and 0.011).
+    k = 3 it had 9; here 9 too (fewer than 6 at a rate of 90%: 0.002).
     """
     found = trained(layers((2, 1), n, k, 20_000), seeds=10)
     assert np.isfinite(found["solved_at"]).sum() >= least
