@@ -109,7 +109,7 @@ def analyse(results: Results) -> Tables:
     statement="Gradient descent from small weights takes merged attention to the best matrix Gamma^-1.",
     source="Zhang, Frei and Bartlett (2023), theorem 4.1",
     setting="8 heads, initial weights 0.05, ten settings of d, examples, noise and covariance, 5000 sequences; the "
-    "source has one head and the expected gradient",
+    "source has one head and gradient flow on the expected loss",
     rule="A run counts if after 4000 steps M is within 2% (Frobenius norm) of the best matrix for its sample, and "
     "each entry is within five standard deviations of Gamma^-1. More than 90% (our choice) of at least 50 runs count, "
     "by exact limits at 1%.",

@@ -78,7 +78,7 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     statement="In training, the network's predictions are closest first to uniform guesses, then to in-context "
     "unigrams, then to in-context bigrams, in this order and once each.",
     source="figures 8.1 (right), 8.3 (top right) and E.7; abstract",
-    setting=SETTING,
+    setting=SETTING + ", except E.7 (k = 2)",
     rule=SEEDS + ": the sequence of closest strategies at all checks is exactly this, by KL(strategy || network) "
     "and by its reverse. Four parts share an error rate of 2%: 23 of 30 runs each",
     revised=f"{REVISED} The verdict is the same.",

@@ -199,7 +199,7 @@ def _patiently(verdict: Verdict, runs: list[pd.DataFrame]) -> Verdict:
 @claim(
     id="induction/three-gram-stages",
     statement="On three-grams, transformers with three heads in each layer pass through uniform guesses, "
-    "unigrams, bigrams and trigrams, with long plateaus and sudden drops between them.",
+    "unigrams, bigrams and trigrams, with a long plateau at bigrams and a sudden last drop.",
     source="section 8.3.3, figure 8.5 (right)",
     setting=SETTING,
     rule="13 seeds per learning rate, k = 2. (a) The closest strategies come exactly in this order. (b) The loss is "

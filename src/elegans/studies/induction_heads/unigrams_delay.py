@@ -210,7 +210,9 @@ def _ratios(tables: Tables, later: str, earlier: str = ALONE) -> Any:
     setting=SETTING + '; "much faster" (8.3.1) is said beside the mixture with unigrams of figure 8.4a, which '
     "induction/free-unigram-samples-slow-learning judges",
     rule="13 pairs of equal seed. We count sequences until the loss on flat rows is first below 0.15. The number on "
-    "flat rows over the number on doubly stochastic chains exceeds 1 in 11 of 13 pairs. Error rate 1.1%",
+    "flat rows over the number on doubly stochastic chains exceeds 1 in 11 of 13 pairs. Error rate 1.1%. The verdict "
+    "is the same at levels of 0.105 to 0.2; at 0.1 and below not all networks trained on doubly stochastic chains get "
+    "there, since they end at about 0.11, and at 0.22 and above single tokens suffice on flat rows",
     revised="Before, ten pairs above 1 (error rate 4.6%) and a 97.8% interval above 1.5 were enough. Then the ratio "
     "had to exceed 1.5 in 11 pairs, by our reading of much, which the source does not say of flat rows: the claim held "
     "in part. The threshold is now 1. The rule was changed after the table had been seen; the claim holds.",
@@ -229,7 +231,8 @@ def faster_without(tables: Tables) -> Verdict:
     "32): both are judged",
     rule="13 pairs of equal seed for each way of adding sequences. The ratio of the doubly stochastic sequences "
     "needed with and without the others, until the loss on flat rows is first below 0.15, exceeds 1.25 in 12 of 13 "
-    "pairs (our choice); no crossing within 3000 steps counts as later. Error rate 0.2% each",
+    "pairs (our choice); no crossing within 3000 steps counts as later. Error rate 0.2% each. The verdict is the same "
+    "at levels of 0.105 to 0.2",
     revised="Before, ten pairs above 1 (error rate 4.6%) and a 97.8% interval above 1.25 were enough. The verdict is "
     "the same.",
 )
@@ -264,8 +267,8 @@ def times_of(run: pd.DataFrame) -> tuple[float, float]:
     rule="13 seeds on doubly stochastic chains. The intermediate stage lasts while a network is closer to the unigram "
     "strategy than to uniform guesses and to the bigram strategy, on flat rows and before the crossing. Holds if it "
     "takes below 25% of the time to the crossing (our choice) in 11 of 13 runs, fails if in two or fewer; runs that "
-    "never cross do not count as below. Error rate 1.1%. Reported: the same on flat rows, and the longest time in "
-    "which the loss changes by less than 10%, at any stage.",
+    "never cross do not count as below. Error rate 1.1%. Reported: the same on flat rows, and on both the longest "
+    "time in which the loss changes by less than 10%, at any stage.",
     revised="Before, a 97.8% interval and ten pairs above 1 (error rate 4.6%) were enough. Then the longest time in "
     "which the loss changes by less than 10% had to be short, or 1.5 times shorter than on flat rows; that time is "
     "spent at uniform guesses, before the intermediate stage of which the source speaks, and the claim was undecided. "
@@ -279,10 +282,13 @@ def no_plateau(tables: Tables) -> Verdict:
     verdict = most("a short intermediate stage", crosses & (times[ALONE][:, 0] < LONG))
     stage, flat = (float(np.median(shares[:, 0])) for shares in times.values())
     still = np.sort(times[ALONE][:, 1])
+    on_flat_rows = float(np.median(times[FLAT_ROWS][:, 1]))
     because = (
-        f"it takes {100 * stage:.2g}% of the time to the crossing in the median, and {100 * flat:.2g}% on flat rows"
+        f"it takes {100 * stage:.2g}% of the time to the crossing in the median, and {100 * flat:.2g}% on flat rows; "
+        f"the longest plateau takes {100 * np.median(still):.2g}%, and {100 * on_flat_rows:.2g}% on flat rows"
     )
     plateau: dict[str, Any] = {"longest_plateau": float(np.median(still)), "plateaus": [still[0], still[-1]]}
+    plateau["longest_plateau_on_flat_rows"] = on_flat_rows
     return verdict.but(because=because, stage=stage, stage_on_flat_rows=flat, **plateau)
 
 
