@@ -268,7 +268,9 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int, first_see
 )
 def close_to_bayes(tables: Tables) -> Verdict:
     needs = "the sizes of the source's figures: 100 tokens with 2, 3 and 4 symbols, 200 with 4, 8 and 16"
-    parts = {(int(size.k), int(size.length)): _close(size) for size in table(tables, "logits", needs).itertuples()}
+    logits = table(tables, "logits", needs)
+    sizes = zip(logits["k"].astype(int), logits["length"].astype(int), strict=True)
+    parts = dict(zip(sizes, map(_close, logits.itertuples()), strict=True))
     if not set(FIGURES) <= set(parts):
         raise InsufficientData(needs)
     named = {size: f"k = {size[0]}, {size[1]} tokens" for size in parts}
