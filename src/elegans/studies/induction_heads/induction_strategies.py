@@ -265,7 +265,7 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int, first_see
     "limit",
     revised="Each k was judged by the worst of 50, 100 and 200 tokens, and the claim held in part, for k = 4. The "
     "source says that a linear map can come close in practice, so now the sizes of its figures are judged, one by "
-    "one. The rule was changed after the tables had been seen; the claim holds.",
+    "one. The rule was changed after the tables had been seen; the claim holds, also on draws made after the change.",
 )
 def close_to_bayes(tables: Tables) -> Verdict:
     needs = "the sizes of the source's figures: 100 tokens with 2, 3 and 4 symbols, 200 with 4, 8 and 16"
