@@ -263,9 +263,9 @@ def test_impossible_arguments_are_refused():
 @pytest.mark.compiles
 @pytest.mark.slow
 def test_optimised_biases_lower_the_antipodal_loss():
-    from elegans.studies.superposition.two_in_one import optimal_type
+    from elegans.studies.superposition.two_in_one import optimal_outcome
 
-    both, loss = optimal_type(0.5, 1.0)
+    both, loss = optimal_outcome(0.5, 1.0)
     assert both == 1 and loss == pytest.approx(0.0763, abs=1e-4)
     assert two_feature_losses(0.5, 1.0).antipodal == pytest.approx(0.0833, abs=1e-4)
-    assert optimal_type(0.7, 1.0)[0] == 1 and two_feature_boundary(1.0) < 0.6
+    assert optimal_outcome(0.7, 1.0)[0] == 1 and two_feature_boundary(1.0) < 0.6

@@ -60,7 +60,7 @@ def analyse(results: Results) -> Tables:
     """Return ``ends``, ``curves`` and ``checks``.
 
     ``ends`` has one row per network: the start, the final loss, the nearest level and the relative distance from it.
-    ``curves`` has the loss of the first twenty networks of each start, and ``checks`` the derivatives at the polygons.
+    ``curves`` has the loss of the first twenty networks of each start, and ``checks`` the gradients at the polygons.
     """
     measured = results.measured("nearest-polygon", "model.scale")
     ends = measured[measured["step"] == measured.groupby("trial")["step"].transform("max")]
@@ -82,38 +82,26 @@ def analyse(results: Results) -> Tables:
     drawn = steps[np.unique(np.geomspace(1, len(steps), DRAWN).astype(int)) - 1]
     first = measured[(measured.groupby("model.scale")["trial"].rank("dense") <= 20) & measured["step"].isin(drawn)]
     curves = first.rename(columns={"model.scale": "scale"})[["scale", "seed", "step", "loss", "corners"]]
-    return {"ends": found, "curves": curves.reset_index(drop=True), **checks(derivatives(results.first_seed))}
+    return {"ends": found, "curves": curves.reset_index(drop=True), **checks(gradients())}
 
 
-def derivatives(first_seed: int) -> Iterator[dict[str, Any]]:
-    """Yield gradients at pentagons and hexagon, and the least one-sided derivatives at squares."""
+def gradients() -> Iterator[dict[str, Any]]:
+    """Yield the largest entry of the gradient at each polygon.
+
+    The loss has a continuous gradient at squares too, where only its second derivatives jump.
+    """
     import jax
     import jax.numpy as jnp
 
     def flat_loss(w: Any) -> Any:
         return one_hot_loss(w[:12].reshape(2, 6), w[12:])
 
-    generator = np.random.default_rng([0, first_seed])
     with jax.enable_x64(True):
         for name, (corners, dead) in POINTS.items():
             arrays = polygon_arrays(corners, 6, dead)
             point = jnp.asarray(np.concatenate([arrays.weights.ravel(), arrays.bias]))
-            if corners > 4:
-                yield check(
-                    CRITICAL, f"largest entry of the gradient at {name}", jnp.abs(jax.grad(flat_loss)(point)), 1e-8
-                )
-                continue
-            directions = np.concatenate([np.eye(18), -np.eye(18), generator.normal(size=(2000, 18))])
-            directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-            # L(p + h d) = L(p) + h D + O(h^2) with a one-sided derivative D, so the quotient is D within O(h)
-            steps = np.array([1e-4, 2e-4])
-            values = np.asarray(
-                jax.vmap(flat_loss)(jnp.asarray(point + steps[:, None, None] * directions).reshape(-1, 18))
-            )
-            quotients = (values.reshape(2, -1) - float(flat_loss(point))) / steps[:, None]
-            yield check(
-                CRITICAL, f"one-sided derivatives at {name}, from above", -(2 * quotients[0] - quotients[1]), 1e-6
-            )
+            gradient = jnp.abs(jax.grad(flat_loss)(point))
+            yield check(CRITICAL, f"largest entry of the gradient at {name}", gradient, 1e-8)
 
 
 def plot(tables: Tables) -> Figure:
@@ -167,25 +155,31 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="superposition/polygon-levels",
     statement="Networks trained on six one-hot features in two dimensions end as one of six polygons, at its level of "
     "the loss.",
-    source="Chen et al. (2023), section 4",
+    source="Chen et al. (2023), sections 3 and 5; that training from random starts ends on no other level is ours",
     setting="gradient descent on the exact loss, rate 0.1, 40,000 steps, normal starts of standard deviation 0.1, 0.5 "
-    "and 1; the source's own training is not known to us",
-    rule="At least 500 networks: the lower limit at 99% of the share within 0.5% of a level is at least 0.98 (our "
-    "choice), and the upper limit is below it for failure.",
+    "and 1 (our choices); the source starts at squares and trains by minibatches, and calls its list of critical "
+    "points incomplete",
+    rule="At least 500 networks: the lower limit at 99% of the share that ends within 0.5% of a level, with as many "
+    "columns longer than one half as its polygon has corners, is at least 0.98 (our choice), and the upper limit is "
+    "below it for failure.",
+    revised="At first only the loss was compared, although the statement names polygons. Now the corners must agree "
+    "too; they did in all networks on a level, so verdict and numbers are the same. The rule was changed after the "
+    "tables had been seen.",
 )
 def polygon_levels(tables: Tables) -> Verdict:
     needs = "500 networks"
     ends = table(tables, "ends", needs)
     if len(ends) < 500:
         raise InsufficientData(needs)
-    on_level = int((ends["distance"] <= NEAR).sum())
+    corners = ends["level"].str[0].astype(int) == ends["corners"]
+    on_level = int(((ends["distance"] <= NEAR) & corners).sum())
     return by_share("the share of networks on a level", on_level, len(ends), above=LEAST, level=LEVEL)
 
 
 EXPERIMENT = Experiment(
     name="polygon-levels",
     shows="Descent on one-hot features ends on the levels of squares, pentagons and the hexagon",
-    source="Chen et al. (2023), section 4",
+    source="Chen et al. (2023), sections 3 and 5",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=6),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=170),
@@ -201,13 +195,15 @@ EXPERIMENT = Experiment(
         polygon_levels,
         Claim(
             id="superposition/critical-points",
-            statement="The hexagon and both pentagons are critical points of the exact loss, and no one-sided "
-            "derivative is negative at squares.",
-            source="Chen et al. (2023), section 4; derived here",
+            statement="The hexagon, both pentagons and all three squares are critical points of the exact loss.",
+            source="Chen et al. (2023), section 3",
             setting="c = 6, m = 2, exact loss",
-            rule="The gradient at 6, 5+ and 5- is at most 1e-8; one-sided derivatives in 2036 directions at squares, "
-            "extrapolated from differences, are at least -1e-6. Holds if all are satisfied, fails otherwise. No "
-            "sampling error.",
+            rule="Each entry of the gradient at 6, 5+, 5-, 4++, 4+- and 4-- is at most 1e-8 in size. Holds if all are "
+            "satisfied, fails otherwise. No sampling error.",
+            revised="At first the claim said of squares only that no one-sided derivative is negative, and the rule "
+            "tested 2036 directions there. The source calls squares critical points, and the gradient exists there. "
+            "Now it is tested as at the other polygons; the verdict was holds before. The rule was changed after the "
+            "tables had been seen.",
             decide=theorem(CRITICAL),
         ),
     ],

@@ -1,4 +1,4 @@
-"""Whether one neuron keeps the more important of two features or both in superposition, by density and importance."""
+"""Whether one neuron keeps one of two features, or both in superposition, by density and importance."""
 
 from functools import cache
 from typing import Any
@@ -22,11 +22,13 @@ from elegans.tasks import Online
 from elegans.training import Adam, Square, Trial
 
 GRID = {"smoke": (2, 3), "laptop": (8, 12), "paper": (24, 24)}
-"""Rows of importance r from 0.2 to 2, and columns of density p from 0.05 to 0.95."""
+"""Rows of importance r from 0.1 to 10, and columns of density p from 0.01 to 1: the source's range."""
 STEPS = {"smoke": 200, "laptop": 2000, "paper": 5000}
 NODES = 24
 """Nodes of Gauss's quadrature for each feature."""
 DESCENT = 3000
+LOST, BOTH, ALONE = 0.0, 1.0, 2.0
+"""What a network does with the second feature: not represented, in superposition with the first, or on its own."""
 STARTS = np.array([[1.0, 0.0, 0.0, 0.3], [0.0, 1.0, 0.3, 0.0], [1.0, -1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
 """Weights and biases from which the loss is minimised: keep the first, keep the second, antipodal, same sign."""
 
@@ -34,8 +36,9 @@ STARTS = np.array([[1.0, 0.0, 0.0, 0.3], [0.0, 1.0, 0.3, 0.0], [1.0, -1.0, 0.0, 
 def axes(scale: str) -> tuple[list[float], list[float]]:
     """Return the importances and the densities of a scale."""
     rows, columns = GRID[scale]
-    importances = np.geomspace(0.2, 2, rows)
-    return [float(f"{value:.4g}") for value in importances], np.linspace(0.05, 0.95, columns).round(4).tolist()
+    ranges = np.geomspace(0.1, 10, rows), np.geomspace(0.01, 1, columns)
+    importances, densities = ([float(f"{value:.4g}") for value in values] for values in ranges)
+    return importances, densities
 
 
 def sweep(scale: str, trials: int) -> Sweep:
@@ -66,10 +69,10 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``grid``: by importance and density the type of the best trained network, and of the optimum.
+    """Return ``grid``: by importance and density what the best trained network and the optimum do with feature two.
 
-    A network is in superposition (1) if it represents both features, else it keeps one (0). The best has the least
-    held-out loss.
+    The second feature is not represented (0), in superposition (1) or represented alone (2). The best network has the
+    least held-out loss.
     """
     geometry = results.measured("feature-geometry", "task.density", "task.importance")
     ends = geometry[geometry["step"] == geometry.groupby("trial")["step"].transform("max")].set_index("trial")
@@ -79,18 +82,24 @@ def analyse(results: Results) -> Tables:
             "importance": [float(_second(value)) for value in ends["task.importance"]],
             "density": ends["task.density"].to_numpy(float).round(4),
             "loss": losses.reindex(ends.index).to_numpy(float),
-            "both": [float((np.asarray(norm) > REPRESENTED).sum() == 2) for norm in ends["norm"]],
+            "trained": [outcome(norm) for norm in ends["norm"]],
         }
     )
     best = rows.loc[rows.groupby(["importance", "density"])["loss"].idxmin()].reset_index(drop=True)
-    counts = rows.groupby(["importance", "density"]).agg(networks=("both", "size"), share=("both", "mean"))
+    counts = rows.groupby(["importance", "density"]).size().rename("networks")
     grid = best.join(counts, on=["importance", "density"])
     optimum = [
-        optimal_type(density, importance)
+        optimal_outcome(density, importance)
         for importance, density in zip(grid["importance"], grid["density"], strict=True)
     ]
     grid["optimal"], grid["least_loss"] = (np.array(part, float) for part in zip(*optimum, strict=True))
-    return {"grid": grid.rename(columns={"both": "trained"})}
+    return {"grid": grid}
+
+
+def outcome(norms: Any) -> float:
+    """Return what a network with these two norms does with the second feature."""
+    first, second = np.asarray(norms, float) > REPRESENTED
+    return LOST if not second else BOTH if first else ALONE
 
 
 def _second(importance: Any) -> float:
@@ -98,14 +107,14 @@ def _second(importance: Any) -> float:
     return float(values[1])
 
 
-def optimal_type(density: float, importance: float) -> tuple[float, float]:
-    """Return whether the best of four minima represents both features, and its loss, by quadrature and descent."""
+def optimal_outcome(density: float, importance: float) -> tuple[float, float]:
+    """Return what the best of four minima does with the second feature, and its loss, by quadrature and descent."""
     import jax
 
     with jax.enable_x64(True):
         losses, ends = map(np.asarray, _minima()(STARTS, np.float64(density), np.float64(importance)))
     best = int(np.argmin(losses))
-    return float((np.abs(ends[best, :2]) > REPRESENTED).sum() == 2), float(losses[best])
+    return outcome(np.abs(ends[best, :2])), float(losses[best])
 
 
 @cache
@@ -143,10 +152,9 @@ def _minima() -> Any:
     return jax.jit(jax.vmap(descend, in_axes=(0, None, None)))
 
 
-def boundaries(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return by importance at which column each type changes: the number of columns in superposition."""
-    ordered = grid.sort_values(["importance", "density"])
-    return ordered.groupby("importance")[["trained", "optimal"]].sum()
+def differing(grid: pd.DataFrame) -> pd.Series:
+    """Return by importance at how many densities the best trained network differs from the optimum."""
+    return (grid["trained"] != grid["optimal"]).groupby(grid["importance"]).sum()
 
 
 def plot(tables: Tables) -> Figure:
@@ -156,11 +164,13 @@ def plot(tables: Tables) -> Figure:
     r = np.geomspace(grid["importance"].min(), grid["importance"].max(), 100)
     closed = [two_feature_boundary(float(value)) for value in r]
     for ax, name in ((left, "trained"), (right, "optimal")):
-        for kind, label, colour in ((1.0, "both features", COLOURS[0]), (0.0, "one feature", COLOURS[1])):
+        kinds = (LOST, "first feature only", 1), (BOTH, "both features", 0), (ALONE, "second feature only", 2)
+        for kind, label, colour in kinds:
             part = grid[grid[name] == kind]
-            ax.plot(part["density"], part["importance"], "s", color=colour, markersize=4, label=label)
+            ax.plot(part["density"], part["importance"], "s", color=COLOURS[colour], markersize=4, label=label)
         ax.plot(closed, r, color=GREY, label="closed form, biases 0")
         ax.set(xlabel="density p", ylabel="importance of the second feature")
+        logarithmic(ax, "x")
         logarithmic(ax)
     title_panels((left, right), ("Best of the trained networks", "The optimum, by quadrature"))
     title_figure(
@@ -168,36 +178,45 @@ def plot(tables: Tables) -> Figure:
         "One neuron keeps both of two features only if they are sparse enough",
         "Tied autoencoders of two features and one neuron",
     )
-    figure_legend(figure, left, columns=3)
+    figure_legend(figure, left, columns=4)
     return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return in how many columns of density both features are represented, by importance."""
-    counted = boundaries(tables["grid"])
-    return {f"r = {importance:g}": row.to_dict() for importance, row in counted.iterrows()}
+    """Return at how many densities both features are represented, by importance, and where networks differ."""
+    stated = {}
+    for importance, row in tables["grid"].groupby("importance"):
+        counts = {name: int((row[name] == BOTH).sum()) for name in ("trained", "optimal")}
+        stated[f"r = {importance:g}"] = {**counts, "differing": int((row["trained"] != row["optimal"]).sum())}
+    return stated
 
 
 @claim(
     id="superposition/two-in-one",
-    statement="Whether one neuron keeps one of two features or both in superposition changes at a boundary of density "
+    statement="Whether one neuron keeps one of two features or both in superposition changes at boundaries of density "
     "and importance.",
-    source="Elhage et al. (2022), section 4",
-    setting="n = 2, m = 1, importance 1 and r; the boundary is computed by minimising from four starts, with biases "
-    "free; batch 256, Adam at 0.01 (our choices)",
-    rule="For each row of r, the best of at least 20 trained networks (by held-out loss) represents both features in a "
-    "number of columns of density within one of the optimum's. The lower limit at 99% of the share of such rows is "
-    "above 0.5, and the share itself is at least 95%; fails if the upper limit is below 0.95.",
+    source="Elhage et al. (2022), Superposition as a Phase Change",
+    setting="n = 2, m = 1, importance 1 and r, r from 0.1 to 10, density from 0.01 to 1 (the source's ranges; the "
+    "steps between are ours); the optimum is computed by minimising from four starts, with biases free; the best of "
+    "twenty networks (the source averages nine of ten), batch 256, Adam at 0.01 (our choices)",
+    rule="The second feature is not represented, in superposition with the first, or represented alone. For each row "
+    "of r, the best of at least 20 trained networks (by held-out loss) does the same as the optimum at all densities "
+    "but at most one. The lower limit at 99% of the share of such rows is above 0.5, and the share itself is at least "
+    "95%; fails if the upper limit is below 0.95.",
+    revised="At first importances went from 0.2 to 2 and densities from 0.05 to 0.95; which feature a network keeps "
+    "was not looked at, and only the number of densities with both was compared. The verdict was holds, and the new "
+    "comparison gives the same on those tables, which we had seen when we changed it. The new ranges are the source's; "
+    "they are run on new seeds.",
 )
 def two_in_one(tables: Tables) -> Verdict:
     needs = "20 networks in each of at least 8 rows of importance and 12 columns of density"
     grid = table(tables, "grid", needs)
-    counted = boundaries(grid)
+    counted = differing(grid)
     if len(counted) < 8 or grid["density"].nunique() < 12 or grid["networks"].min() < 20:
         raise InsufficientData(needs)
-    agree = int(((counted["trained"] - counted["optimal"]).abs() <= 1).sum())
-    verdict = by_share("rows whose boundary agrees within a cell", agree, len(counted), above=0.5, level=LEVEL)
-    limit = by_share("rows whose boundary agrees within a cell", agree, len(counted), above=0.95, level=LEVEL)
+    agree = int((counted <= 1).sum())
+    verdict = by_share("rows that agree at all densities but one", agree, len(counted), above=0.5, level=LEVEL)
+    limit = by_share("rows that agree at all densities but one", agree, len(counted), above=0.95, level=LEVEL)
     if limit.verdict == "fails" or verdict.verdict == "fails":
         return limit
     return verdict if agree >= 0.95 * len(counted) else limit
@@ -206,11 +225,11 @@ def two_in_one(tables: Tables) -> Verdict:
 EXPERIMENT = Experiment(
     name="two-in-one",
     shows="One neuron keeps both of two features only if they are sparse enough",
-    source="Elhage et al. (2022), section 4",
+    source="Elhage et al. (2022), Superposition as a Phase Change",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=20),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=20, part="our grid: the source states none"),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=20, part="our grid over the published ranges"),
     },
     analyse=analyse,
     plot=plot,
