@@ -42,7 +42,7 @@ def one_hot_loss(weights: Any, bias: Any) -> Any:
 
     Formula: L = (1/c) sum_ij s_ij with a = W_j . W_i, t = 1[i = j], [p, q] the part of [0, 1] on which a u + b_j > 0,
         and s = t (1 - (q^3 - p^3))/3 + (t - a)^2 (q^3 - p^3)/3 - (t - a) b_j (q^2 - p^2) + b_j^2 (q - p).
-    Source: derived here, for the setting of Chen et al. (2023).
+    Source: lemma 3.1 of Chen et al. (2023), in another form.
 
     Args:
         weights: the matrix W, shape (..., m, c).
@@ -67,7 +67,7 @@ def polygon_loss(corners: Side, features: Side = 6, dead: Side = 0) -> float:
     """Return the loss of a polygon of at most four corners whose other columns are zero.
 
     Formula: L = (1 - k/c) (1/3 - 1/(4c)) + f/(4 c^2).
-    Source: derived here, for the setting of Chen et al. (2023).
+    Source: Chen et al. (2023), appendix.
 
     Args:
         corners: k, from 0 to 4.
@@ -85,7 +85,7 @@ def polygon_point(corners: Side, features: Side = 6, dead: Side = 0) -> PolygonP
     Up to four corners have length 1 and bias 0; from five corners on, both are minimised over.
 
     Formula: min over l, b of L(l, b), l the norm and b the bias of the corners.
-    Source: derived here, for the setting of Chen et al. (2023).
+    Source: Chen et al. (2023), appendix.
 
     Args:
         corners: k, at least 0.
@@ -138,7 +138,8 @@ def polygon_coefficient(corners: Side, dead: Side = 0) -> float:
     square only in its bias.
 
     Formula: lambda = (18 - 1 - free)/2, free = 3 f at k = 5, f at k = 4.
-    Source: derived here; sampled at n beta = 10^6.
+    Source: Chen et al. (2023), appendix, for the hexagon and the pentagons; derived here for squares; sampled at
+        n beta = 10^6.
 
     Args:
         corners: k, from 4 to 6.
