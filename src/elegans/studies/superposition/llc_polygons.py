@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from elegans.analysis.intervals import mean_interval
 from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import by_interval, combine, table
+from elegans.experiments.rules import by_interval, combine, decided, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.studies.superposition.sampling import LEVEL, NBETA, POINTS, Setting, polygon_rows
 
@@ -96,7 +95,7 @@ def plot(tables: Tables) -> Figure:
     )
     title_figure(
         figure,
-        "The order of polygons at n = 1000 comes from the temperature, not from learning coefficients",
+        "Polygons of equal coefficients are ordered at n = 1000, but not in long chains at low temperature",
         "Six one-hot features in two dimensions, exact loss; 4++ is a square, 6 the hexagon; dotted in a: truth",
     )
     figure_legend(figure, left, middle, columns=5)
@@ -124,10 +123,10 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="superposition/polygon-coefficients",
-    statement="The learning coefficients of the polygons of six one-hot features in two dimensions are 8.5 for the "
-    "hexagon, the pentagon with a positive sixth bias and the square with two, 8 and 7.5 for squares with one and two "
-    "dead columns, and 7 for the pentagon with one.",
-    source="derived here, by counting free directions; the states come from Chen et al. (2023)",
+    statement="The local learning coefficients of the polygons of six one-hot features in two dimensions are 8.5 for "
+    "the hexagon, the pentagon with a positive sixth bias and the square with two, 8 and 7.5 for squares with one and "
+    "two dead columns, and 7 for the pentagon with one.",
+    source="Chen et al. (2023), appendix, for the hexagon and both pentagons; derived here for squares",
     setting="exact loss, n beta = 10^6, localisation 1",
     rule="For each of the six, ten repeats of 48 chains of 15,000 kept steps or more: Student's interval of the mean "
     "estimate lies within 3% (our choice) of the coefficient, and fails outside. Six parts share an error rate of 1%.",
@@ -148,49 +147,60 @@ def polygon_coefficients(tables: Tables) -> Verdict:
 
 @claim(
     id="superposition/order-is-temperature",
-    statement="At n = 1000 the square is estimated to be simpler than the hexagon although their learning "
-    "coefficients are equal: the finite temperature and chains that leave the square cause this order.",
+    statement="At n = 1000 the square is estimated to be simpler than the hexagon although their local learning "
+    "coefficients are equal; in long chains at low temperature this order disappears.",
     source="derived here; against the use of estimates to order states in Chen et al. (2023) and Lau et al. (2023)",
     setting="exact loss, n beta = n/ln n; localisation 0.1, 1 and 10, step size 10^-5 to 10^-2, 2000 draws from the "
-    "minimum",
-    rule="In each of the 12 cells all ten repeats estimate less for 4++ than for 6, which has a probability of 0.1% "
-    "per cell if the medians do not differ. At n beta = 10^6 Student's interval at 99% of the difference of their "
-    "means lies within 0.4 (our choice). Holds if both hold, in part if only one does; fails if the interval lies "
-    "outside 0.4 and not all cells have the order.",
+    "minimum; at n beta = 10^6 15,000 draws after 5000. No chain is discarded, while Chen et al. discard those that "
+    "fall to a lower loss. Temperature and length of chains are not varied apart",
+    rule="A cell has the order if all ten repeats estimate less for 4++ than for 6, which has a probability of 0.1% "
+    "if the medians do not differ, of 1.2% in any of the 12 cells. At n beta = 10^6 Student's interval at 99.5% of "
+    "the difference of their means lies within 0.4 (our choice). Holds if all cells have the order and the interval "
+    "lies within 0.4, in part if some cells have the order and it does; fails if no cell has the order or the interval "
+    "lies outside 0.4. These share an error rate of 1.7%.",
+    revised="At first the statement named the finite temperature and chains that leave the square as causes, but "
+    "nothing tested these: at n beta = 10^5, where no chain leaves, short chains still show the order in all repeats. "
+    "The claim also held in part if no cell had the order, as long as the estimates were equal when cold; now it fails "
+    "then. The interval had a level of 99%. The verdict was and is holds in part. The rule was changed after the "
+    "tables had been seen.",
 )
 def order_is_temperature(tables: Tables) -> Verdict:
     needs = "ten repeats at 12 settings of n = 1000 and at n beta = 10^6"
     rows = table(tables, "estimates", needs, point=list(COMPARED))
     cold = at_cold(rows).pivot(index="repeat", columns="point", values="estimate")
-    cells = {}
+    cells, without = {}, []
     for (step, pull), group in at_grid(rows).groupby(["step_size", "localisation"]):
         wide = group.pivot(index="repeat", columns="point", values="estimate")
-        cells[f"{step:g}, {pull:g}"] = int((wide["4++"] < wide["6"]).sum()) if len(wide) == REPEATS else -1
+        count = int((wide["4++"] < wide["6"]).sum()) if len(wide) == REPEATS else -1
+        cells[f"{step:g}, {pull:g}"] = count
+        without += [f"step size {step:f}".rstrip("0") + f" with localisation {pull:g}"] * (count < REPEATS)
     if len(cells) < 12 or min(cells.values()) < 0 or len(cold) < REPEATS:
         raise InsufficientData(needs)
-    ordered = sum(count == REPEATS for count in cells.values())
-    mean, low, high = limits(cold["4++"] - cold["6"], LEVEL)
+    ordered = len(cells) - len(without)
+    mean, low, high = limits(cold["4++"] - cold["6"], LEVEL / 2)
     equal, apart = low > -ROOM and high < ROOM, high < -ROOM or low > ROOM
     because = (
         f"the square is estimated below the hexagon in all repeats in {ordered} of {len(cells)} cells; at n beta = "
         f"10^6 their difference is {mean:.3g} ({low:.3g} to {high:.3g})"
     )
-    numbers = {"cells": cells, "difference": mean, "interval": [low, high]}
-    everywhere = ordered == len(cells)
-    if everywhere and equal:
-        return Verdict(HOLDS, because, numbers, LEVEL)
-    if apart and not everywhere:
-        return Verdict(FAILS, because, numbers, LEVEL)
-    if (everywhere and apart) or (equal and not everywhere):
-        part = f"the equality when cold, and {ordered} of {len(cells)} settings" if equal else "the order at n = 1000"
-        return Verdict(IN_PART, because, numbers, LEVEL, part)
-    return Verdict(UNDECIDED, because, numbers, LEVEL, "more chains at n beta = 10^6")
+    part = (
+        f"at n = 1000 in {ordered} of {len(cells)} settings, not at {'; '.join(without)}" if ordered and equal else ""
+    )
+    return decided(
+        ordered == len(cells) and equal,
+        ordered == 0 or apart,
+        because,
+        {"cells": cells, "difference": mean, "interval": [low, high]},
+        len(cells) / 2**REPEATS + LEVEL / 2,
+        "more chains at n beta = 10^6",
+        part=part,
+    )
 
 
 EXPERIMENT = Experiment(
     name="llc-polygons",
     shows="At the published temperature, estimates order polygons of equal learning coefficients",
-    source="Chen et al. (2023), section 4; derived here",
+    source="Chen et al. (2023), appendix; derived here",
     scales={"smoke": COMPUTED, "laptop": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     plot=plot,
