@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans import random
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import attempt, by_share, combine, share_limits, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, attempt, by_share, combine, share_limits, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.stopping import StoppingRule
@@ -32,8 +32,8 @@ STEPS, EVERY = 6000, 40
 NEAR, DWELLS = 0.02, 3
 """A network dwells at a polygon if its loss is within 2% of the level at three measurements in a row."""
 LEAST = 30
-MOST = 0.5, 0.75
-"""The shares of transitions that are claimed to be exceeded at n = 1000, and when cold."""
+MOST = 0.95
+"""The share of transitions that is claimed to be exceeded: nearly every one."""
 CHAINS = 16
 WARM = {
     "step size 0.001": Setting(NBETA, 1e-3, 1.0, 500),
@@ -194,38 +194,54 @@ def between_minima(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rises(tables: Tables, setting: str, level: float) -> Verdict:
+    rows = _transitions_at(tables, setting)
+    return by_share("transitions at which the estimate rises", *rises(rows), above=MOST, level=level)
+
+
+def _falls(tables: Tables, level: float) -> Verdict:
+    rows = _transitions_at(tables, next(iter(WARM)))
+    losses = dict(zip((state.name for state in STATES), LEVELS, strict=True))
+    falls = int((rows["after"].map(losses) < rows["before"].map(losses)).sum())
+    return by_share("transitions at which the loss falls", falls, len(rows), above=MOST, level=level)
+
+
+def _transitions_at(tables: Tables, setting: str) -> pd.DataFrame:
     needs = f"{LEAST} transitions"
-    rows = table(tables, "transitions", needs, setting=setting)
-    if len(rows) < LEAST:
-        raise InsufficientData(needs)
-    above = MOST[setting in COLD]
-    return by_share("transitions at which the estimate rises", *rises(rows), above=above, level=level)
+    return at_least(LEAST, table(tables, "transitions", needs, setting=setting), needs)
 
 
 @claim(
     id="superposition/stagewise",
-    statement="Training moves from polygon to polygon: at each transition the loss falls and the estimated learning "
-    "coefficient rises.",
+    statement="Training moves from polygon to polygon: at nearly every transition the loss falls and the estimated "
+    "local learning coefficient rises. So does the coefficient itself between minima.",
     source="Chen et al. (2023), section 5",
     setting="six one-hot features; starts at the saddles 2++++, 2++--, 3+++ and 3++- with noise of 0.01; exact descent "
-    "and batches of 20, rate 0.1, 6000 steps (our choices: the source's we could not read). Estimates at n = 1000 with "
-    "localisation 1 and step size 0.001, with step size 0.0001, and with localisation 100",
+    "and batches of 20, rate 0.1, 6000 steps (our choices). Estimates at n = 1000 with localisation 1 and step size "
+    "0.001, with step size 0.0001, and with localisation 100. The source, as it is reproduced elsewhere, starts at a "
+    "square whose spare biases are 0, with noise of 0.01, on 1000 fixed examples, at rate 0.005 for 225,000 steps with "
+    "batches of 20, and estimates with the first of these settings; this start is not run here",
     rule="A network dwells at a polygon if it has as many columns longer than one half and its loss is within 2% of "
     "the level (our choices) at three measurements in a row. Over all pairs of polygons at which a network dwells one "
-    "after the other, at least 30, the estimate from 16 chains is larger after than before at more than half, by "
-    "exact limits, in each of three settings at n = 1000. As a control, at n beta = 10^6, where estimates equal the "
-    "coefficients, it is larger at more than three quarters (our choice) of the pairs of minima, at least 30, from "
-    "chains that start at the exact polygons. Four parts share an error rate of 1%; transitions of one network count "
-    "as independent.",
+    "after the other, at least 30, the level is lower after than before at more than 95% (our choice), by exact "
+    "limits, and the estimate from 16 chains is larger, in each of three settings at n = 1000. At n beta = 10^6, where "
+    "estimates equal the coefficients, it is larger at more than 95% of the pairs of minima, at least 30, from chains "
+    "that start at the exact polygons. A part fails if its upper limit is below 95%. Five parts share an error rate of "
+    "1%; transitions of one network count as independent.",
     revised="A pilot on other seeds showed that all chains leave saddles at every temperature, so there the control "
     "would hold whatever the coefficients are. It now counts minima only, with its own limit; no evidence had been "
     "made. A first run left the control undecided, at 46 of 63 transitions: its cold chains of 3000 steps estimated "
     "7.3 on average at squares, whose coefficients are 7.5 to 8.5. The chains now have the 20,000 steps of "
-    "llc-polygons, and new seeds judge.",
+    "llc-polygons, and new seeds judge. Then the statement said that the estimate rises at each transition, but the "
+    "rule asked for more than half, and for three quarters when cold; that the loss falls was not tested, and the "
+    "statement did not name the coefficient itself. Now all must exceed 95%. The verdict was and is holds in part; the "
+    "rule was changed after the tables had been seen.",
 )
 def stagewise(tables: Tables) -> Verdict:
-    settings = [*WARM, *COLD]
-    return combine({name: attempt(_rises, tables, name, LEVEL / len(settings)) for name in settings})
+    level = LEVEL / (1 + len(WARM) + len(COLD))
+    parts = {"the loss": attempt(_falls, tables, level)}
+    parts |= {name: attempt(_rises, tables, name, level) for name in WARM}
+    parts["the coefficient between minima"] = attempt(_rises, tables, next(iter(COLD)), level)
+    return combine(parts)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -264,7 +280,7 @@ def plot(tables: Tables) -> Figure:
     title_panels((left, middle, right), ("Loss falls", "Estimate rises", "Not when cold"))
     title_figure(
         figure,
-        "The estimate rises as the loss falls from saddles to minima, because chains leave saddles",
+        "The estimate rises as the loss falls, but when cold not at most transitions between minima",
         "Six one-hot features in two dimensions; left: exact descent, dotted: levels of polygons by corners; middle: "
         "dotted: the hexagon's coefficient; right: exact 95% limits",
     )
@@ -285,7 +301,7 @@ def _shares(ax: Axes, rows: pd.DataFrame) -> None:
                 label = name if place == 0 else ""
                 error = [[share - low], [high - share]]
                 ax.errorbar(share, place + shift, xerr=error, fmt="o", color=colour, markersize=4, label=label)
-    ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":")
+    ax.axvline(MOST, color=GREY, linewidth=0.6, linestyle=":")
     ax.set_yticks(
         range(len(settings)), [str(setting).replace(" 0.", "\n0.").replace(" 100", "\n100") for setting in settings]
     )
@@ -300,7 +316,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(sweep, trials=4),
         "laptop": Scale(sweep, trials=100),
-        "paper": Scale(sweep, trials=400, part="our starts: the source's we could not read"),
+        "paper": Scale(sweep, trials=400, part="our starts: the source's, at squares, are not run"),
     },
     analyse=analyse,
     plot=plot,
