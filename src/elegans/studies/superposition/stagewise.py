@@ -280,7 +280,7 @@ def plot(tables: Tables) -> Figure:
     title_panels((left, middle, right), ("Loss falls", "Estimate rises", "Not when cold"))
     title_figure(
         figure,
-        "The estimate rises as the loss falls, but when cold not at most transitions between minima",
+        "The estimate rises as the loss falls, but often not between minima at low temperature",
         "Six one-hot features in two dimensions; left: exact descent, dotted: levels of polygons by corners; middle: "
         "dotted: the hexagon's coefficient; right: exact 95% limits",
     )
