@@ -350,7 +350,7 @@ def _within(rows: pd.DataFrame, level: float) -> Verdict:
 
 def _mixed(rows: pd.DataFrame, level: float) -> Verdict:
     if rows["draws"].min() < MIXED:
-        raise InsufficientData("chains of 4,000,000 steps at rank 0, about a thousand of them")
+        raise InsufficientData("chains of 4,000,000 steps, about a thousand of them")
     return _within(rows, level)
 
 
