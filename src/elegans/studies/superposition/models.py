@@ -14,7 +14,7 @@ from elegans.tasks import Task
 class TiedAutoencoder(Model):
     """y = ReLU(W^T W x + b), with W of shape (hidden, n).
 
-    Source: section 2 of Elhage et al. (2022).
+    Source: Elhage et al. (2022), Demonstrating Superposition.
 
     Args:
         hidden: the number m of hidden neurons.

@@ -19,7 +19,7 @@ class SparseFeatures(Task):
     With the loss ``square`` of scale 2 the loss of an example is sum_i I_i (x_i - y_i)^2, summed over features; code
     that averages over features has the scale 2/n.
 
-    Source: section 2 of Elhage et al. (2022); with ``one_hot``, Chen et al. (2023).
+    Source: Elhage et al. (2022), Demonstrating Superposition; with ``one_hot``, Chen et al. (2023).
 
     Args:
         n: the number of features.

@@ -53,7 +53,7 @@ def feature_dimensionality(weights: Float[Any, "m n"]) -> Float[np.ndarray, " n"
     """Return which share of a dimension each feature has: 1/2 in a digon, 2/5 in a pentagon, 0 for a zero column.
 
     Formula: D_i = |W_i|^2/sum_j (W_i . W_j/|W_i|)^2.
-    Source: section 3 of Elhage et al. (2022).
+    Source: Elhage et al. (2022), The Geometry of Superposition.
 
     Args:
         weights: W, one column per feature.
@@ -70,7 +70,7 @@ def mean_dimensionality(weights: Float[Any, "m n"]) -> float:
     """Return the dimensions per represented feature; 0 for a matrix of zeros.
 
     Formula: D* = m/|W|_F^2.
-    Source: section 3 of Elhage et al. (2022).
+    Source: Elhage et al. (2022), The Geometry of Superposition.
 
     Args:
         weights: W, one column per feature.
