@@ -270,21 +270,21 @@ def reuse_breaks_leap(tables: Tables) -> Verdict:
 
 @claim(
     id="staircases/two-values-gain-nothing",
-    statement="Where labels are -1 and 1, reuse does not lower the exponent.",
+    statement="For the product of three signs, whose labels are -1 and 1, reuse does not lower the exponent.",
     source="derived here: every function of such a label is an affine function of it",
-    setting=SETTING
-    + ", uniform signs; bias -1/2, rho = 0.35; x1 x2 x3 at the rate 0.5 d^(-3/2), and majority of three "
-    "signs times a fourth at 0.2/d, with reuse and without",
+    setting=SETTING + ", uniform signs; bias -1/2, rho = 0.35, rate 0.5 d^(-3/2) with reuse and without",
     rule="The exponent of the ratio of median examples in one pass and with reuse, at the same rate, over at least "
-    "three dimensions of 29 runs or more: its interval below 0.3 for both targets (our choice). It fails where the "
-    "interval is above. For the parity at this rate one pass takes of the order of d^2 steps, and reuse d^(3/2) if it "
-    "helped: the exponent would be 1/2. For the majority the ratio would grow like log d, with the exponent 0.16 over "
-    "d = 128 to 2048. This is below the bound, so that this part cannot tell. Seeds are resampled in pairs; the two "
-    "parts share an error rate of 1%.",
+    "three dimensions of 29 runs or more: its interval below 0.3 (our choice). It fails where the interval is above. "
+    "At this rate one pass takes of the order of d^2 steps, and reuse d^(3/2) if it helped: the exponent would be "
+    "1/2. Seeds are resampled in pairs; the error rate is 1%.",
+    revised="The rule also judged majority of three signs times a fourth, where help would show as log d, with the "
+    "exponent 0.16 over the dimensions that were run: below the bound of 0.3, so that this part could not fail. It is "
+    "left out, and the statement names the parity alone. The rule was changed after the tables had been seen. The "
+    "claim held before and holds now.",
 )
 def two_values_gain_nothing(tables: Tables) -> Verdict:
     times = table(tables, "times", NEEDS)
-    return combine({name: attempt(_gain, times, name, 0.35, 0.3, LEVEL / 2) for name in ("x1x2x3", "maj x4")})
+    return combine({"x1x2x3": attempt(_gain, times, "x1x2x3", 0.35, 0.3, LEVEL)})
 
 
 PANELS = (
