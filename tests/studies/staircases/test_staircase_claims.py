@@ -130,10 +130,15 @@ def test_reuse_is_judged_by_its_exponents(rule, target, otherwise):
     assert rule.decide(reuse_times(TRUE, count=20)).verdict == "undecided"
 
 
+def test_one_pass_at_a_rate_over_the_squared_dimension_must_take_more_than_any_target():
+    verdict = reuse.hard_even_links.decide(reuse_times(TRUE | {("h4", False): 2.0}))
+    assert verdict.verdict == "holds in part" and verdict.numbers["h4, one pass"]["verdict"] == "fails"
+
+
 @pytest.mark.parametrize(("twice", "verdict"), [(2.0, "holds"), (1.5, "fails"), (1.7, "undecided")])
 def test_reuse_may_not_lower_the_exponent_of_a_parity(twice, verdict):
     tables = reuse_times(TRUE | {("x1x2x3", True): twice})
-    luck = np.random.default_rng(1).lognormal(0, 0.5, len(tables["times"]))  # so that the interval has a width
+    luck = np.random.default_rng(1).lognormal(0, 0.2, len(tables["times"]))  # so that the interval has a width
     tables["times"]["steps"] *= np.where(tables["times"]["target"] == "x1x2x3", luck, 1)
     assert reuse.two_values_gain_nothing.decide(tables).verdict == verdict
 

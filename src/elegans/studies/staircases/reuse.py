@@ -213,10 +213,11 @@ NEEDS = "runs with reuse and without"
     "from of the order of d examples; one pass needs more.",
     source="Dandi et al. (2024) and Arnaboldi et al. (2024); the chain and its drift are derived here",
     setting=SETTING + "; bias 1/2, subtracted output; not stated: the first step's rate rho / d, and all constants",
-    rule="Exponents of median examples to an overlap of 1/2, at least three dimensions of 29 runs or more. With reuse"
-    " at rho = 0.1, 0.35 and 1 (rate 0.1/d): each interval within 0.9 to 1.1. One pass, with the smallest median of "
-    "five rates from 0.01/d to 0.16/d in each dimension: above 1.3. Seeds are resampled for all dimensions at once, "
-    "the choice of rates with them; the four parts share an error rate of 1%.",
+    rule="Exponents of median examples to an overlap of 1/2, at least three dimensions of 29 runs or more. With reuse "
+    "at rho = 0.1, 0.35 and 1 (rate 0.1/d): each interval within 0.9 to 1.1. One pass, with the smallest median of "
+    "five rates from 0.01/d to 0.16/d in each dimension: above 1.3. Up to d = 512 the best of these is the largest; "
+    "larger rates would help small dimensions most and raise the exponent. Seeds are resampled for all dimensions at "
+    "once, the choice of rates with them; the four parts share an error rate of 1%.",
 )
 def reuse_breaks_information(tables: Tables) -> Verdict:
     times = table(tables, "times", NEEDS)
@@ -235,18 +236,23 @@ def reuse_breaks_information(tables: Tables) -> Verdict:
     "that is added never turns off; not stated: rho",
     rule="Exponents over at least three dimensions of 29 runs or more. h4 with reuse at rho = 0.35 and 1 (rate "
     "0.2/d): the interval of the exponent of median examples over log d within 0.85 to 1.15; one pass (rate 2/d^2): "
-    "above 1.3. z^2 exp(-z^2): the exponent of the ratio of medians in one pass and with reuse at rho = 0.35, both at"
-    " the rate 2/d^2, below 0.5 (our choice). At this rate one pass takes of the order of d^3 steps, and reuse d^2 log "
-    "d if it helped as it helps h4: the ratio d/log d has the exponent 0.69 over d = 16 to 48. Seeds are resampled in "
-    "pairs; the four parts share an error rate of 1%.",
+    "above 2.3 (our choice). At this rate any target takes at least d^2 steps, and d^2 log d would show the exponent "
+    "2.24 over d = 32 to 128. Runs in one pass are checked so seldom that the median run is checked four or five "
+    "times; subtracting half the time between checks lowers the interval by less than 0.1. z^2 exp(-z^2): the "
+    "exponent of the ratio of medians in one pass and with reuse at rho = 0.35, both at the rate 2/d^2, below 0.5 "
+    "(our choice). At this rate one pass takes of the order of d^3 steps, and reuse d^2 log d if it helped as it "
+    "helps h4: the ratio d/log d has the exponent 0.69 over d = 16 to 48. Seeds are resampled in pairs; the four "
+    "parts share an error rate of 1%.",
     revised="Undecided at scale laptop, where two intervals were wider than their room. Scale paper, on new seeds and "
-    "in larger dimensions, decides: it holds.",
+    "in larger dimensions, decides: it holds. The part on h4 in one pass asked for an exponent above 1.3, which no "
+    "target could have missed at the rate 2/d^2. The bound is now 2.3. The rule was changed after the tables had been "
+    "seen. At scale paper the claim held before and holds now, there and on fresh seeds.",
 )
 def hard_even_links(tables: Tables) -> Verdict:
     times = table(tables, "times", NEEDS)
     bounds = {"above": 0.85, "below": 1.15}
     parts = {f"h4, rho = {rho:g}": attempt(_exponent, times, "h4", rho, LEVEL / 4, **bounds) for rho in (0.35, 1.0)}
-    parts["h4, one pass"] = attempt(_exponent, times, "h4", 0.0, LEVEL / 4, above=1.3)
+    parts["h4, one pass"] = attempt(_exponent, times, "h4", 0.0, LEVEL / 4, above=2.3)
     return combine(parts | {"z^2 exp(-z^2)": attempt(_gain, times, "bump", 0.35, 0.5, LEVEL / 4)})
 
 
