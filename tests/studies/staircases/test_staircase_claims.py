@@ -253,7 +253,10 @@ def loss_runs(factors, spread=0.2):
     ("factors", "verdict"), [((1, 1, 1), "holds"), ((1, 1, 4), "holds in part"), ((4, 4, 4), "fails")]
 )
 def test_the_largest_rates_of_two_losses_are_compared(factors, verdict):
-    assert noise.square_loss_noise.decide(loss_runs(factors)).verdict == verdict
+    judged = noise.square_loss_noise.decide(loss_runs(factors))
+    assert judged.verdict == verdict
+    if verdict == "holds in part":
+        assert judged.needs == "holds for k = 2; holds for k = 3; fails for k = 4"
 
 
 def test_a_largest_rate_beyond_the_grid_is_not_guessed():

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none
 from elegans.analysis.intervals import wilson
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import IN_PART
 from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
@@ -114,16 +115,23 @@ def ratio(tables: Tables, degree: int, level: float) -> tuple[float, tuple[float
     statement="Both losses give one neuron the same drift. With the square loss it tolerates only a learning rate "
     "that is smaller by the ratio of the noises without overlap: 1/6 for k = 2, 1/32 for k = 3 and 1/214 for k = 4.",
     source="derived here",
-    setting="one neuron on the sphere, the target's own link h_k, uniform start of positive overlap, 1000 (k = 2), 256 "
-    "(k = 3) and 100 (k = 4) dimensions",
+    setting="one neuron on the sphere, the target's own link h_k, uniform start of positive overlap, 1000 (k = 2), "
+    "256 (k = 3) and 100 (k = 4) dimensions; the prediction supposes that the noise at the start decides, which our "
+    "derivation gives for k = 3 and not for k = 2",
     rule="The largest rate at which half of the runs reach an overlap of 1/2 within five times the time without "
     "noise, by linear interpolation of shares between rates a root of two apart, at least 100 runs each. The ratio of "
     "these rates for the two losses has an interval, by resampling seeds for all rates and both losses at once, "
     "within a factor of 1.5 of the ratio of V(0). It fails where the interval lies outside. The three exponents share "
     "an error rate of 1%.",
+    revised="The verdict named only the exponent for which the claim holds. It now names all three; the claim held in "
+    "part before and does now.",
 )
 def square_loss_noise(tables: Tables) -> Verdict:
-    return combine({f"k = {degree}": attempt(_ratio, tables, degree, LEVEL / len(DIMENSIONS)) for degree in DIMENSIONS})
+    parts = {f"k = {degree}": attempt(_ratio, tables, degree, LEVEL / len(DIMENSIONS)) for degree in DIMENSIONS}
+    verdict = combine(parts)
+    if verdict.verdict != IN_PART:
+        return verdict
+    return verdict.but(needs="; ".join(f"{part.verdict} for {name}" for name, part in parts.items()))
 
 
 def _ratio(tables: Tables, degree: int, level: float) -> Verdict:
