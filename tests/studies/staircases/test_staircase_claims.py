@@ -200,6 +200,13 @@ def test_exponents_of_staircases_are_compared_with_one(exponent, verdict):
     assert plateau.merged_staircase_linear.decide(climbs({}, exponent=exponent)).verdict == verdict
 
 
+@pytest.mark.parametrize(("bend", "verdict"), [(-0.02, "holds"), (0.02, "undecided")])
+def test_exponents_of_staircases_above_one_must_fall_with_the_dimension(bend, verdict):
+    steps = climbs({}, exponent=1.2)["steps"]
+    steps["quarter"] *= np.exp(bend * np.log(steps["n"] / 40) ** 2)
+    assert plateau.merged_staircase_linear.decide({"steps": steps}).verdict == verdict
+
+
 def quarters(powers, count=24, falling=2.0):
     """Runs of all targets with exponents by name, leap 2 with a factor log n, and leap 3 at both schedules."""
     rows = []

@@ -80,6 +80,14 @@ def _medians(rows: pd.DataFrame) -> tuple[np.ndarray, int, Callable[[np.ndarray]
     return sizes, len(values), lambda chosen: np.minimum.reduceat(np.median(values[chosen], axis=1), first, axis=1)
 
 
+def local_ends(rows: pd.DataFrame, unit: Function = np.ones_like) -> tuple[float, float]:
+    """Return exponents of median steps, in units that depend on n, between the first and the last two dimensions."""
+    middle = rows.fillna({"steps": np.inf}).groupby("n")["steps"].median()
+    sizes = middle.index.to_numpy(float)
+    local = np.diff(np.log(middle.to_numpy() / unit(sizes))) / np.diff(np.log(sizes))
+    return float(local[0]), float(local[-1])
+
+
 def seed_draws(count: int) -> np.ndarray:
     """Return positions of seeds, resampled: shape (resamples, count)."""
     return np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))

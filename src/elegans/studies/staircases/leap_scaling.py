@@ -17,7 +17,15 @@ from elegans.models import MLP
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, Function, draw_medians, finding, power_law
+from elegans.studies.staircases.growth import (
+    LEVEL,
+    FittedGrowth,
+    Function,
+    draw_medians,
+    finding,
+    local_ends,
+    power_law,
+)
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
@@ -249,19 +257,10 @@ def _exponent(quarters: pd.DataFrame, name: str, falling: bool, level: float) ->
     what = "the exponent of the examples" + (" over log d" if leap == 2 else "")
     needs = "larger dimensions" if leap == 3 else "more trials"
     verdict = by_interval(what, fit.exponent, (fit.low, fit.high), **bounds, error_rate=level, needs=needs)
-    first, last = _ends(rows_of(quarters, name, falling=falling), leap == 2)
+    first, last = local_ends(rows_of(quarters, name, falling=falling), np.log if leap == 2 else np.ones_like)
     if verdict.verdict == FAILS and abs(last - predicted) < abs(first - predicted):
         return verdict.but(UNDECIDED, needs="larger dimensions")
     return verdict
-
-
-def _ends(rows: pd.DataFrame, per_log: bool) -> tuple[float, float]:
-    """Return the exponents between the first two and the last two dimensions."""
-    middle = rows.fillna({"steps": np.inf}).groupby("n")["steps"].median()
-    sizes = middle.index.to_numpy(float)
-    heights = np.log(middle.to_numpy() / (np.log(sizes) if per_log else 1))
-    local = np.diff(heights) / np.diff(np.log(sizes))
-    return float(local[0]), float(local[-1])
 
 
 GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: lambda n: n**1.5}

@@ -14,12 +14,13 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, InsufficientData, Option, Results, Scale, Tables, Verdict, claim, parts
+from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import attempt, by_interval, by_share, combine, table
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, draw_medians, power_law
+from elegans.studies.staircases.growth import LEVEL, draw_medians, local_ends, power_law
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
@@ -58,7 +59,7 @@ MULTIPLES = {("laptop", "staircase of 4"): 3}
 GROWN = 0.75
 """The multiple of the runs in dimensions in which orders are not compared."""
 LEAST = 29
-IN_ORDER, LINEAR = 0.8, 1.3
+IN_ORDER = 0.8
 
 
 def run(name: str, n: int, rate: float) -> Trial:
@@ -159,14 +160,14 @@ def cell_of(steps: pd.DataFrame, name: str, rate: float, n: int | None = None) -
     return rows.loc[(rows["rate"] == rate) & (rows["n"] == dimension), ["seed", "n", "rate", "quarter", *used]]
 
 
-def growth_of(steps: pd.DataFrame, name: str, level: float = 0.05) -> FittedGrowth:
-    """Return the exponent of the number of examples until a quarter of the loss is left."""
+def quarters_of(steps: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return steps until a quarter of the loss is left, of dimensions with enough runs and seeds with all of them."""
     rows = steps[(steps["staircase"] == name) & (steps["rate"] == RATES[0])]
     rows = rows[rows.groupby("n")["seed"].transform("size") >= LEAST]
     rows = rows[rows.groupby("seed")["n"].transform("size") == rows["n"].nunique()]
     if rows["n"].nunique() < 3:
         raise InsufficientData(f"{LEAST} runs at each of three dimensions")
-    return power_law(rows.rename(columns={"quarter": "steps"}), level)
+    return rows.rename(columns={"quarter": "steps"})
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         stated[f"{name}, rate {rate:g} / n"] = counts | {"steps over n": passed}
     for name in MERGED:
         try:
-            fit = growth_of(steps, name)
+            fit = power_law(quarters_of(steps, name))
         except InsufficientData:
             continue
         stated[name] = {
@@ -203,9 +204,15 @@ def _ordered(steps: pd.DataFrame, name: str, rate: float, level: float) -> Verdi
 
 
 def _linear(steps: pd.DataFrame, name: str, level: float) -> Verdict:
-    fit = growth_of(steps, name, level)
+    rows = quarters_of(steps, name)
+    fit, (first, last) = power_law(rows, level), local_ends(rows)
+    sizes = np.unique(rows["n"].to_numpy(float))
+    bound = round(float(np.polyfit(np.log(sizes), np.log(sizes * np.log(sizes)), 1)[0]), 3)
     what = "the exponent of the examples until a quarter of the loss is left"
-    return by_interval(what, fit.exponent, (fit.low, fit.high), below=LINEAR, error_rate=level)
+    verdict = by_interval(what, fit.exponent, (fit.low, fit.high), below=bound, error_rate=level)
+    if verdict.verdict == HOLDS and fit.low > 1 and abs(last - 1) >= abs(first - 1):
+        return verdict.but(UNDECIDED, needs="larger dimensions")
+    return verdict
 
 
 SETTING = (
@@ -239,13 +246,22 @@ def plateaus(tables: Tables) -> Verdict:
 
 @claim(
     id="staircases/merged-staircase-linear",
-    statement="A sum of parities of leap 1 takes of the order of d examples, whatever its degree.",
-    source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1",
-    setting=SETTING + "; staircases of 3, 4 and 5 sets, rate 0.5/d; the source's network is infinitely wide",
+    statement="A sum of parities of leap 1 takes of the order of d examples, for almost all coefficients: seen for "
+    "staircases of three, four and five sets.",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2022), main theorem: sufficiency for almost all coefficients",
+    setting=SETTING + "; staircases of 3, 4 and 5 sets with coefficients 1, rate 0.5/d; the source's network is "
+    "infinitely wide and trained layer by layer, with a smooth activation whose derivatives at 0 do not vanish; ReLU "
+    "and joint training are ours",
     rule="The exponent of the median number of examples until the loss is a quarter of the loss at output 0, over at "
-    "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 (our choice) for each of "
-    "three staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the "
-    "three parts share an error rate of 1%.",
+    "least three dimensions of 29 runs each: for each of three staircases the upper limit of its interval is below "
+    "the exponent that d log d would show over the same dimensions, 1.28 for d = 16 to 96. Where the interval lies "
+    "above 1, the exponent between the last two dimensions must also be nearer to 1 than the exponent between the "
+    "first two; otherwise the part is undecided. It fails where the interval lies above the bound. Seeds are "
+    "resampled for all dimensions at once; the three parts share an error rate of 1%.",
+    revised='The bound was 1.3, which d log d would pass, and the statement said "whatever its degree"; the theorem '
+    "is for almost all coefficients, and some sums of leap 1 with equal coefficients stall. The bound is now that of "
+    "d log d, and exponents must fall with d. The rule was changed after the tables had been seen. The claim held "
+    "before and holds now, also on fresh seeds.",
 )
 def merged_staircase_linear(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")
