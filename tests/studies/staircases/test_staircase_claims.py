@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import elegans as el
 from elegans.experiments import InsufficientData
@@ -20,6 +21,7 @@ from elegans.studies.staircases import (
     staircase_plateaus as plateau,
 )
 from elegans.studies.staircases.growth import power_law
+from elegans.studies.staircases.models import BiasedInit
 from elegans.studies.staircases.theory.overlaps import noise_barrier
 
 SIZES = (64, 128, 256, 512, 1024)
@@ -215,11 +217,12 @@ def quarters(powers, count=24, falling=2.0):
     cells = [(name, n, 1.0) for name in scaling.TARGETS for n in (16, 32, 64)]
     for name, n, power in [*cells, *(("x1 x2 x3", n, scaling.FALLING) for n in (32, 64))]:
         leap = scaling.TARGETS[name].leap
-        exponent = falling if power > 1 else powers.get(name, {1: 1.0, 2: 1.0, 3: 2.0}[leap])
+        exponent = falling if power > 1 else powers.get(name, {1: 1.0, 2: 1.0, 3: 1.5}[leap])
         steps = 10 * (n / 16) ** exponent * (np.log(n) if leap == 2 else 1) * luck
         rate = round(scaling.RATE * (n / 16) ** (1 - power), 6)
         rows += [{"target": name, "n": n, "rate": rate, "seed": seed, "steps": steps[seed]} for seed in range(count)]
-    return {"quarters": pd.DataFrame(rows)}
+    small = pd.DataFrame(rows).assign(biases=scaling.SMALL)
+    return {"quarters": pd.concat([small, small[small["target"] == "x1 x2 x3"].assign(biases=scaling.LARGE)])}
 
 
 def test_growth_with_the_leap_decides_whether_leaps_order_targets():
@@ -238,8 +241,32 @@ def test_exponents_of_leaps_fail_only_if_they_do_not_approach_their_predictions(
     early = (rows["target"] == "x1") & (rows["n"] == 16)
     rows.loc[early, "steps"] /= 4  # an exponent of 3 at first, and of 1 then
     assert decide(tables).numbers["x1"]["verdict"] == "undecided"
+    assert decide(quarters({"x1 x2 x3": 2.1})).numbers["x1 x2 x3"]["verdict"] == "fails"
     slow = decide(quarters({}, falling=3.5))
     assert slow.verdict == "holds in part" and slow.numbers["x1 x2 x3, rate 1/d^1.5"]["verdict"] == "fails"
+
+
+def test_leap_3_is_judged_only_from_biases_that_do_not_shrink():
+    rows = quarters({})["quarters"]
+    for table in (rows[rows["biases"] == scaling.SMALL], rows[rows["biases"] == scaling.SMALL].drop(columns="biases")):
+        judged = scaling.leap_exponents.decide({"quarters": table})
+        assert judged.verdict == "undecided" and "hidden biases of size 1" in judged.needs
+
+
+def test_a_bias_gives_a_relu_a_cubic_coefficient():
+    """The mean of x2 x3 over active inputs is 0 without a bias; with large ones its size times n does not shrink."""
+
+    def coefficient(n, size):
+        layer = BiasedInit(size=size).layer(el.random.Key(0, 1), el.random.Key(0, 2), 4000, n)
+        weight, bias = layer["weight"].astype(float), layer["bias"].astype(float)
+        rest = np.sqrt((weight[:, 2:] ** 2).sum(axis=1))
+        signs = itertools.product((-1, 1), repeat=2)
+        means = sum(one * two * norm.cdf((one * weight[:, 0] + two * weight[:, 1] + bias) / rest) for one, two in signs)
+        return n * np.abs(means / 4).mean()
+
+    assert coefficient(64, 1e-9) < 1e-6
+    assert coefficient(1024, 1.0) == pytest.approx(coefficient(64, 1.0), rel=0.1)
+    assert coefficient(1024, 1024**-0.5) == pytest.approx(coefficient(64, 64**-0.5) / 4, rel=0.1)
 
 
 def loss_runs(factors, spread=0.2):

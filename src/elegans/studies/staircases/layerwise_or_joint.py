@@ -45,9 +45,8 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return ``quarters``: target, layers trained, dimension, and the step at which a quarter of the loss is left."""
     quarters = leap_scaling.quarters_of(results)
-    alone = [bool(template.training.layers) for template, _ in results.recorded.parts]  # type: ignore[union-attr]
-    parts = np.searchsorted(results.recorded.first, quarters.index, side="right") - 1
-    quarters.insert(1, "trained", np.where(np.array(alone)[parts], FIRST, JOINT))
+    alone = leap_scaling.by_part(results, quarters.index, lambda one: bool(one.training.layers))
+    quarters.insert(1, "trained", np.where(alone, FIRST, JOINT))
     return {"quarters": quarters.reset_index(drop=True)}
 
 
