@@ -17,7 +17,7 @@ from elegans.studies.staircases import leap_scaling
 from elegans.studies.staircases.growth import LEVEL, FittedGrowth, draw_medians, finding, power_law
 from elegans.studies.staircases.leap_scaling import BATCH, GROWTH, LEAST, TARGETS, WIDTH
 from elegans.sweeps import Sweep
-from elegans.training import LayerRates, Trial
+from elegans.training import SGD, LayerRates, Trial
 
 NAMES = tuple(name for name, target in TARGETS.items() if target.leap < 3)
 JOINT, FIRST = "both layers", "first layer"
@@ -45,7 +45,9 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return ``quarters``: target, layers trained, dimension, and the step at which a quarter of the loss is left."""
     quarters = leap_scaling.quarters_of(results)
-    alone = leap_scaling.by_part(results, quarters.index, lambda one: bool(one.training.layers))
+    alone = leap_scaling.by_part(
+        results, quarters.index, lambda one: isinstance(one.training, SGD) and bool(one.training.layers)
+    )
     quarters.insert(1, "trained", np.where(alone, FIRST, JOINT))
     return {"quarters": quarters.reset_index(drop=True)}
 

@@ -148,13 +148,15 @@ def quarters_of(results: Results) -> pd.DataFrame:
 def analyse(results: Results) -> Tables:
     """Return ``quarters``: target, dimension, rate times n, biases, and when a quarter of the loss is left."""
     quarters = quarters_of(results)
-    large = by_part(results, quarters.index, lambda one: isinstance(one.model.init, BiasedInit))  # type: ignore[union-attr]
+    large = by_part(
+        results, quarters.index, lambda one: isinstance(one.model, MLP) and isinstance(one.model.init, BiasedInit)
+    )
     return {"quarters": quarters.assign(biases=np.where(large, LARGE, SMALL)).reset_index(drop=True)}
 
 
 def by_part(results: Results, trials: pd.Index, of: Callable[[Trial], bool]) -> np.ndarray:
     """Return for each trial, by its number, whether something is true of the template of its part of the sweep."""
-    flags = np.array([of(template) for template, _ in results.recorded.parts])  # type: ignore[union-attr]
+    flags = np.array([of(template) for template, _ in results.recorded.parts])
     return np.asarray(flags[np.searchsorted(results.recorded.first, trials, side="right") - 1])
 
 
@@ -307,6 +309,10 @@ GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: np
 """The predicted growth at rates in proportion to 1 / n, for each leap; for leap 3 from small biases."""
 
 
+def _power(exponent: float) -> Function:
+    return lambda n: np.asarray(n**exponent)
+
+
 def plot(tables: Tables) -> Figure:
     """Draw examples until a quarter of the loss is left against the dimension, for each leap."""
     figure, (axes,) = panels(1, 3, height=3.2)
@@ -320,7 +326,7 @@ def plot(tables: Tables) -> Figure:
                 rows = rows_of(examples, name, falling=falling, large=large)
                 label = ", ".join(["large biases"] * large + ["rate as $n^{-3/2}$"] * falling)
                 power = 2 + 0.5 * falling - 0.5 * large
-                draw_medians(ax, rows, COLOURS[number], label, lambda n, power=power: n**power)
+                draw_medians(ax, rows, COLOURS[number], label, _power(power))
         logarithmic(ax, "x")
         logarithmic(ax, "y")
         ax.set(xlabel="dimension n", ylabel="examples" if leap == 1 else "")
