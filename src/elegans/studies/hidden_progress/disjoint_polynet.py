@@ -66,6 +66,8 @@ TOO_LARGE = {(30, 4): (1e-5,)}
 TIMES = {(10, 3): 4, (30, 4): 2}
 """Factors for the number of starts where 25 do not decide: the share of the plateau is near a half, or times vary."""
 STARTS = 25
+LOOKS = 3
+"""How often curves were judged, each time on other seeds: with 25 starts everywhere, and twice with more of some."""
 FACTOR = 1.5
 """The factor within which the times of stochastic descent and gradient flow agree (our choice)."""
 
@@ -368,7 +370,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "our choices). For both descents, the time until the error stays below 45% over the time until it stays below 5% "
     "has a median above 0.5 (0 for runs that never get there; a straight line has 0.11). Training ends at a held-out "
     "error of 3%, since the weights explode later. The median time of SGD to 25%, over the flow's time from the same "
-    "weights, lies between 1/1.5 and 1.5. Order-statistic intervals at a joint level of 2%. A rate fails if one of "
+    "weights, lies between 1/1.5 and 1.5. Order-statistic intervals share 2%, over three looks. A rate fails if one of "
     "the two does; the claim holds in part if some rates hold and others fail. Reported: at n' = 30 and k = 4 some "
     "runs explode before the drop at 1e-5, so near there the verdict turns.",
     revised="The level was printed as 5% and is 2%. If the plateau failed at a rate and the time was undecided, that "
@@ -379,10 +381,11 @@ def findings(tables: Tables) -> dict[str, Any]:
     "error of 5% on new seeds; the claim was undecided there and for blocks of 10 at k = 3. A rate at which noise "
     "decides is no longer judged but named, and there are four times as many starts of such blocks. The rule was "
     "changed after the tables had been seen; on seeds drawn after that, only the time of four blocks of 30 at rate "
-    "3e-6 is open.",
+    "3e-6 was open. With twice as many starts of these, on other seeds again, the claim holds; three looks share the "
+    "error rate.",
 )
 def alike(tables: Tables) -> Verdict:
-    level = LEVEL / sum(1 + 2 * len(rates) for rates in RATES.values())
+    level = LEVEL / LOOKS / sum(1 + 2 * len(rates) for rates in RATES.values())
     found = {}
     for (block, k), rates in RATES.items():
         name = f"n' = {block}, k = {k}"
