@@ -31,6 +31,8 @@ def tenths(steps: int) -> StoppingRule:
 
 MOMENTS = {"loss": "all steps", "early": "a quarter"}
 """Columns of losses, and after how many of the steps the best rate is determined."""
+STEP = 1 + 1e-9
+"""By how many powers of two a best rate may shift; rounding does not count."""
 QUARTER = 2
 """The number, from 0, of the tenth in whose middle a quarter of the steps is done."""
 
@@ -135,15 +137,15 @@ def shifts(curves: RateCurves, level: float) -> dict[int, Slope]:
 def shift_verdicts(every: Mapping[str, RateCurves], level: float) -> dict[str, Verdict]:
     """Return for each setting and width whether its best rate is within one power of two of the narrowest's.
 
-    There is half a power of room, and all comparisons share the error rate.
+    A shift by one counts as within. All comparisons share the error rate.
     """
     wider = at_least(1, [width for curves in every.values() for width in curves.widths[1:]], "two widths of a setting")
     return {
         f"{name}, n = {width}": by_interval(
             f"the shift of log2 of the best rate from n = {curves.widths[0]}",
             *(shift.estimate, shift.interval),
-            above=-1.5,
-            below=1.5,
+            above=-STEP,
+            below=STEP,
             error_rate=level / len(wider),
         )
         for name, curves in every.items()
