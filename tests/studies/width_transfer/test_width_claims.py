@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import elegans as el
+from elegans import random
 from elegans.experiments import InsufficientData
 from elegans.studies.width_transfer import (
     width_adam as adam,
@@ -155,6 +156,16 @@ FLAT = {64: -3.0, 256: -3.0, 1024: -3.0, 4096: -3.0}
 def test_shifts_are_judged_from_ten_expected_neurons_on(easy, verdict):
     """Of parities of two of 20 a fifth of the neurons have one relevant input; of three 3/190, ten at n = 634."""
     assert sparse.sparse_transfers.decide(sparse_tables(easy, FLAT | {64: -5.0})).verdict == verdict
+
+
+def test_sparse_and_dense_starts_differ_in_the_rows_only():
+    starts = [sparse.trial(sparse.EASY, 256, s, sparse.MAXIMAL, 0.125) for s in (0, 2)]
+    dense, rows = (one.model.init.parameters(random.stream(1, "init"), 256, one.task) for one in starts)
+    assert ((rows["hidden"]["weight"] != 0).sum(axis=1) == 2).all()
+    assert (dense["hidden"]["bias"] == rows["hidden"]["bias"]).all()
+    assert (dense["output"]["weight"] == rows["output"]["weight"]).all()
+    lengths = [np.square(each["hidden"]["weight"]).sum(axis=1).mean() for each in (dense, rows)]
+    assert lengths == pytest.approx([2, 2], rel=0.1)
 
 
 def test_shares_of_neurons_with_a_gradient():

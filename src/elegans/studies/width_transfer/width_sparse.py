@@ -12,7 +12,7 @@ from elegans.analysis.intervals import percentile_interval
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import by_interval, by_pairs, combine, table
-from elegans.models import MLP, GaussianInit, Init, SparseInit
+from elegans.models import MLP, GaussianInit, Init
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.studies.width_transfer.curves import (
     MOMENTS,
@@ -25,6 +25,7 @@ from elegans.studies.width_transfer.curves import (
     tenths,
     tuning_regret,
 )
+from elegans.studies.width_transfer.inits import SparseRowsInit
 from elegans.studies.width_transfer.labels import Cells, sweep_of
 from elegans.studies.width_transfer.slopes import LEVEL
 from elegans.studies.width_transfer.theory.scalings import support_share
@@ -60,14 +61,14 @@ MOST_REGRET, TINY = 10.0, 1e-9
 """What larger regrets, such as infinite ones, count as; a residual variance that is as good as 0."""
 SETTING = (
     "two-layer ReLU networks, parities of 2 and 3 of 20 signs (and 3 of 50 at scale paper), square loss, SGD, batches "
-    "of 64 fresh examples, 300 to 4000 steps, non-zeros of either sign and size sqrt(2/s); rates are powers of two, "
-    "quoted at width 64"
+    "of 64 fresh examples, 300 to 4000 steps, non-zeros of either sign and size sqrt(2/s); dense rows, biases and "
+    "output weights are normal with variance 2 / fan-in; rates are powers of two, quoted at width 64"
 )
 
 
 def start(nonzeros: int) -> Init:
-    """Return the distribution of the first layer, with rows of the same mean length."""
-    return SparseInit(nonzeros, (2 / nonzeros) ** 0.5, signed=True) if nonzeros else GaussianInit()
+    """Return the distribution of the parameters: only rows differ, with the same mean length."""
+    return SparseRowsInit(nonzeros, (2 / nonzeros) ** 0.5, signed=True) if nonzeros else GaussianInit()
 
 
 def share(d: int, k: int, nonzeros: int) -> float:
@@ -132,15 +133,20 @@ def settings(tables: Tables) -> list[tuple[int, int, int]]:
 
 @claim(
     id="wt/sparse-transfers",
-    statement="With sparse rows, too, the best learning rate in the maximal-update parametrisation does not depend on "
-    "the width, where at least ten neurons with a gradient towards a relevant input are expected.",
+    statement="With sparse rows, too, the best learning rate in the maximal-update parametrisation at every width "
+    "where at least ten neurons with a gradient towards a relevant input are expected is within a factor of two of its "
+    "value at the narrowest such width.",
     source="derived here",
     setting=SETTING,
     rule="For each parity and number of non-zeros (1, 2, 3, 8) with at least two widths at which n p is at least 10, "
     "where p is the share of neurons with k - 1 relevant inputs or more: log2 of the best rate at each such width "
-    "differs from its value at the narrowest by at most one, with room of one half: its interval lies within 1.5, by "
-    "resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies beyond. All "
-    "comparisons share an error rate of 1%.",
+    "differs from its value at the narrowest by at most one: its interval lies within 1, by resampling 10 or more "
+    "seeds for all widths and rates at once; it fails where the interval lies beyond. All comparisons share an error "
+    "rate of 1%, nominally: with few seeds the interval is the range of the 2000 resamples.",
+    revised="The rule first left half a step of room. The claim held with it, although parities of two with three "
+    "non-zeros shifted by 1.07 (1.04 to 1.10). The room was removed after the tables of the seeds before 7000 had been "
+    "seen. In their sparse networks biases and output weights, too, were smaller than in dense ones; now only the rows "
+    "differ, and the claim is judged on new seeds.",
 )
 def sparse_transfers(tables: Tables) -> Verdict:
     admissible = {}
@@ -177,7 +183,7 @@ def sparse_onset(tables: Tables) -> Verdict:
         raise InsufficientData("settings with a regret above 0")
     interval = percentile_interval([_ratio(counts, widths, each) for each in draws], 1 - LEVEL)
     ratio = _ratio(counts, widths, regrets)
-    verdict = by_interval("the residual variance on n p over that on n", ratio, interval, below=1)
+    verdict = by_interval("the residual variance on n p over that on n", ratio, interval, below=1, error_rate=LEVEL)
     needs = "a loss whose best rate is not at the edge of divergence, such as cross-entropy"
     return verdict.but(UNDECIDED, needs=needs) if verdict.verdict == UNDECIDED else verdict
 
@@ -206,8 +212,10 @@ def _residual(x: np.ndarray, regret: np.ndarray) -> float:
     rule="Each network at its rate of the least mean loss, in the maximal-update parametrisation, in at least 10 "
     "pairs of the same seed. At each parity and width the sparse network's loss is lower, by a sign test; it fails "
     "where it is higher. All comparisons share an error rate of 1%.",
-    revised="Ten pairs at scale laptop left parities of three open. Twenty and forty pairs at scale paper decide: it "
-    "holds in part.",
+    revised="Ten pairs at scale laptop left parities of three open. Twenty and forty pairs at scale paper decided: it "
+    "held in part. On the seeds before 7000 sparse networks also started with smaller biases and output weights "
+    "(uniform, of variance 1 / (3 fan-in) instead of 2 / fan-in). Now only the rows differ, and the claim is judged on "
+    "new seeds.",
 )
 def sparse_wins(tables: Tables) -> Verdict:
     problems = [(d, k) for d, k, s in settings(tables) if s == 2]
