@@ -89,19 +89,35 @@ def optima(slopes, spread=-0.5, starts=200):
 
 
 @pytest.mark.parametrize(
-    ("maximal", "spread", "verdict"),
-    [(0.0, -0.5, "holds"), (-0.2, -0.5, "holds in part"), (0.0, -0.25, "holds in part")],
+    ("maximal", "spread", "starts", "verdict"),
+    [
+        (0.0, -0.5, 7000, "holds"),
+        (0.0, -0.5, 200, "undecided"),
+        (-0.2, -0.5, 200, "holds in part"),
+        (0.0, -0.25, 200, "holds in part"),
+    ],
 )
-def test_the_best_rate_of_a_linear_network_is_judged_by_its_slopes(maximal, spread, verdict):
-    tables = optima({linear.STANDARD: -1.0, linear.MAXIMAL: maximal}, spread)
+def test_the_best_rate_of_a_linear_network_is_judged_by_its_slopes(maximal, spread, starts, verdict):
+    tables = optima({linear.STANDARD: -1.0, linear.MAXIMAL: maximal}, spread, starts)
     assert linear.linear_transfer.decide(tables).verdict == verdict
 
 
-@pytest.mark.parametrize(("ntk", "verdict"), [(0.0, "holds in part"), (-1.0, "holds")])
-def test_the_kernel_parametrisation_is_judged_in_both_definitions(ntk, verdict):
-    judged = linear.kernel_one_step.decide(optima({linear.STANDARD: -1.0, linear.NTK: ntk}))
-    assert judged.verdict == verdict
-    assert (judged.numbers["rates by layer, depth 2"]["verdict"] == "holds") == (verdict == "holds")
+def test_a_second_best_rate_of_few_starts_is_no_convergence():
+    """Twenty of 2000 starts have another best rate at every width: the mean is flat, and the limit not one number."""
+    tables = optima({linear.STANDARD: -1.0, linear.MAXIMAL: 0.0}, starts=2000)
+    rows = tables["optima"]
+    other = (rows["seed"] < 20) & (rows["parametrisation"] == linear.MAXIMAL) & (rows["steps"] == max(linear.STEPS))
+    judged = linear.linear_transfer.decide(tables | {"optima": rows.assign(rate=rows["rate"] + 0.8 * other)})
+    assert judged.verdict == "holds in part"
+    assert judged.numbers[f"{linear.MAXIMAL}, 5 steps"]["verdict"] == "fails"
+    assert judged.numbers[f"{linear.MAXIMAL}, 1 steps"]["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(("ntk", "part"), [(0.0, "fails"), (-1.0, "holds")])
+def test_the_kernel_parametrisation_is_judged_by_depth_and_left_open(ntk, part):
+    judged = linear.kernel_one_step.decide(optima({linear.NTK: ntk}))
+    assert judged.verdict == "undecided" and "definition" in judged.needs
+    assert [judged.numbers[f"depth {depth}"]["verdict"] for depth in (1, 2, 3)] == [part] * 3
 
 
 def test_training_of_a_deep_linear_network_follows_the_recursion():
@@ -281,7 +297,8 @@ def test_slopes_of_two_losses_are_paired(slopes, verdict):
 
 
 @pytest.mark.parametrize(
-    ("maximal", "ntk", "verdict"), [(0.0, -0.5, "holds"), (-0.5, -0.5, "holds in part"), (-0.5, 0.0, "fails")]
+    ("maximal", "ntk", "verdict"),
+    [(0.2, -0.5, "holds"), (0.0, -0.5, "undecided"), (-0.2, -0.5, "holds in part"), (-0.2, 0.0, "fails")],
 )
 def test_changes_of_kernels_are_judged_by_their_slopes(maximal, ntk, verdict):
     generator = np.random.default_rng(0)

@@ -95,11 +95,13 @@ def curves_of(tables: Tables, task: str, parametrisation: str, column: str = "lo
     statement="With Adam, too, the best learning rate in the maximal-update parametrisation at every width from 256 "
     "on is within one factor of two of the best rate at 256.",
     source="Yang et al. (2022), section 6 and table 3",
-    setting=SETTING + "; not stated: task, steps and loss",
+    setting=SETTING + "; the source: transformers on Wikitext-2, at least 5000 steps, cross-entropy",
     rule="For both tasks, after all steps and after a quarter of them: log2 of the best rate at each width above 256 "
-    "differs from its value at 256 by at most one step of the grid, with half a step of room: its interval lies "
-    "within 1.5, by resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies "
-    "beyond. All comparisons share an error rate of 1%.",
+    "differs from its value at 256 by at most one: its interval lies within 1, by resampling 10 or more seeds for all "
+    "widths and rates at once; it fails where the interval lies beyond. All comparisons share an error rate of 1%, "
+    "nominally: with few seeds the interval is the range of the 2000 resamples.",
+    revised="The rule left half a step of room: shifts of up to 1.5 counted as within a factor of two. It was changed "
+    "after the tables had been seen; the claim holds by both rules.",
 )
 def stable_optimum_adam(tables: Tables) -> Verdict:
     every = {

@@ -27,7 +27,9 @@ EDGE = -3
 """log2 of the best rate at width 64, at which networks are at the edge of stability."""
 JUDGED = (-4, -5)
 """log2 of the rates at which changes are compared."""
-SMALLEST, BOUND = 256, -0.25
+SMALLEST = 256
+BOUNDS = {MAXIMAL: (0.0, np.inf), NTK: (-np.inf, -0.25)}
+"""The width from which on slopes of the change are fitted, and between what they are claimed to lie."""
 SETTING = (
     "two-layer ReLU network, dense Gaussian start, parity of 2 of 20 signs, square loss, 300 fresh batches of 64; "
     "rates are powers of two, quoted at width 64"
@@ -81,18 +83,19 @@ def change_slope(tables: Tables, name: str, power: int, level: float = 0.05) -> 
     setting=SETTING + "; not stated: task, steps and rate, here a half and a quarter of the best rate at width 64",
     rule="The kernel on 64 inputs, with each layer's part multiplied by the factor of its learning rate, after 300 "
     "steps at the rates 2^-4 and 2^-5. We take the slope of the log of the mean relative change on log2 n, over at "
-    "least three widths from 256 on, by resampling 10 or more seeds for all widths at once. It lies above -0.25 in "
+    "least three widths from 256 on, by resampling 10 or more seeds for all widths at once. It lies above 0 in "
     "the maximal-update parametrisation, and below -0.25 in the NTK one (our choice; -1 is the power in the limit of "
     "the NTK). Each part fails on the other side. The four parts share an error rate of 1%. At the best rate of width "
     "64, 2^-3, networks are at the edge of stability, and the kernel changes by as much in both parametrisations.",
     revised="The rule took each width's best rate. At width 4096 two rates were as good, and the change differed by a "
     "factor of four between them: the claim held on seeds 1000 to 1009 and held in part on fresh seeds. The rates are "
-    "fixed now, and judged on new seeds.",
+    "fixed now, and judged on new seeds. The bound in the maximal-update parametrisation was then -0.25, which let the "
+    "change halve over the widths; it was raised to 0 after the tables had been seen, and the claim holds by both.",
 )
 def learns_features(tables: Tables) -> Verdict:
     parts = {}
     level = LEVEL / (2 * len(JUDGED))
-    for power, (name, above, below) in itertools.product(JUDGED, ((MAXIMAL, BOUND, np.inf), (NTK, -np.inf, BOUND))):
+    for power, (name, (above, below)) in itertools.product(JUDGED, BOUNDS.items()):
         fitted = change_slope(tables, name, power, level)
         what = "the slope of the kernel's change"
         parts[f"{TITLES[name]}, rate 1/{2**-power}"] = by_interval(

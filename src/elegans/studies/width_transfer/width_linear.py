@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.rules import at_least, by_interval, by_value, combine, table
+from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.rules import at_least, by_interval, by_share, by_value, combine, table
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.studies.width_transfer.slopes import LEVEL, Statistic, log_deviation, mean, slope_on_width
@@ -55,6 +56,8 @@ SIZES = {
 }
 STANDARD, NTK, MAXIMAL = "standard", "NTK", "maximal update"
 NAMES = (STANDARD, NTK, MAXIMAL)
+NEAR, NEARLY_ALL = 0.5, 0.999
+"""How far log2 of a best rate may lie from the median, and the share of starts that must lie as near."""
 
 
 class Factors(NamedTuple):
@@ -260,29 +263,46 @@ def _slope(
     return by_interval(what, fitted.estimate, fitted.interval, above=above, below=below, error_rate=LEVEL / 6)
 
 
+def _converges(tables: Tables, steps: int) -> Verdict:
+    """Decide whether nearly all starts of the widest network have nearly the same best rate."""
+    rows = cell(tables, MAXIMAL, 1, steps, 200, 256)
+    rates = rows.loc[rows["width"] == rows["width"].max(), "rate"]
+    near = int(((rates - rates.median()).abs() <= NEAR).sum())
+    return by_share("starts near the median best rate", near, len(rates), above=NEARLY_ALL, level=LEVEL / 6)
+
+
 @claim(
     id="wt/linear-transfer",
-    statement="The best learning rate of a linear network converges to a constant above 0 in the maximal-update "
-    "parametrisation, with deviations of the order of n^(-1/2), and falls as 1/n in the standard one.",
-    source="Hayou (2025), abstract; the recursion and the order of deviations are derived here",
-    setting="one hidden layer, 8 whitened inputs, full gradient, squared loss, one and five steps; any depth in the "
-    "source",
-    rule="The recursion agrees with training to 1e-10. At one and at five steps, over at least three widths and at "
-    "least 200 starts, with intervals over starts: the slope on log2 n of the mean of log2 of the best rate lies in "
-    "-1.05 to -0.95 (standard, from 256 on) and in -0.02 to 0.02 (maximal update, from 1024 on; our choice); the "
-    "slope of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
-    "share an error rate of 1%.",
+    statement="For one step the best learning rate of a linear network converges to a constant above 0 in the "
+    "maximal-update parametrisation, with deviations of the order of n^(-1/2), and falls as 1/n in the standard one; "
+    "for five steps too.",
+    source="Hayou (2025), abstract; by accounts of the paper it proves the order of deviations for one step; the "
+    "recursion is derived here",
+    setting="one hidden layer, both layers trained, 8 whitened inputs, full gradient, squared loss, one and five "
+    "steps; in the source, by accounts of it, the first and the last layer are frozen and any number of layers between "
+    "them is trained",
+    rule="The recursion agrees with training to 1e-10. The other parts need at least three widths and 200 starts. At "
+    "one and at five steps the slope on log2 n of the mean of log2 of the best rate lies in -1.05 to -0.95 in the "
+    "standard form, from 256 on, and the slope of the logarithm of its standard deviation in -0.6 to -0.4 in the "
+    "maximal-update form, from 256 on. At one step the slope of the mean lies in -0.02 to 0.02 in the maximal-update "
+    "form, from 1024 on (our choice). At five steps, where the mean would hide starts with another best rate, more "
+    "than 99.9% of the starts of the widest maximal-update network have a best rate within half a power of two of the "
+    "median, by exact limits (our choice; to hold, this part needs 6400 starts). Intervals are over "
+    "starts; the six parts share an error rate of 1%.",
     revised="With 200 starts of four widths the two parts of the maximal-update form at five steps were undecided. "
     "Scale paper has ten times as many starts and wider networks, by the same rule. There, at five steps, the mean "
-    "holds and the deviations fail.",
+    "held and the deviations failed. The part about the mean at five steps could not see that about 1% of the starts "
+    "have a best rate 1.75 times as high at every width, so that the best rate does not converge. It was replaced, "
+    "after the tables had been seen, by the share of starts near the median, and this part fails.",
 )
 def linear_transfer(tables: Tables) -> Verdict:
     exact = table(tables, "checks", "the recursion and training")
     parts = {"recursion": by_value("the largest deviation of the recursion", float(exact["worst"].max()), below=1e-10)}
+    parts[f"{MAXIMAL}, 1 steps"] = _slope(tables, MAXIMAL, 1, 1, smallest=1024, above=-0.02, below=0.02)
+    parts[f"{MAXIMAL}, {max(STEPS)} steps"] = _converges(tables, max(STEPS))
     for steps in STEPS:
         parts |= {
             f"{STANDARD}, {steps} steps": _slope(tables, STANDARD, 1, steps, above=-1.05, below=-0.95),
-            f"{MAXIMAL}, {steps} steps": _slope(tables, MAXIMAL, 1, steps, smallest=1024, above=-0.02, below=0.02),
             f"deviations, {steps} steps": _slope(
                 tables, MAXIMAL, 1, steps, statistic=log_deviation, above=-0.6, below=-0.4
             ),
@@ -294,23 +314,26 @@ def linear_transfer(tables: Tables) -> Verdict:
     id="wt/kernel-one-step",
     statement="In the NTK parametrisation the best learning rate of a linear network does not transfer between widths.",
     source="Hayou (2025), abstract, which we read without its definitions",
-    setting="linear networks with one to three hidden layers, 8 whitened inputs, full gradient, five steps; not "
-    "stated: whether layers without multipliers share one rate (as in the standard parametrisation) or have rates "
-    "by layer",
+    setting="the NTK parametrisation of Jacot et al. (2018) and of table 1 of Yang and Hu (2021), linear networks with "
+    "one to three hidden layers, all layers trained, 8 whitened inputs, full gradient, five steps; in the source, by "
+    "accounts of it, only layers between hidden layers are trained, first for one step, and its definition of the "
+    "parametrisation is not known to us",
     rule="The slope of the mean of log2 of the best rate on log2 n, at least 200 starts (one hidden layer) or 40 (two "
     "and three), intervals over starts: the best rate does not transfer where it lies below -0.25 (our choice), and "
-    "transfers where it lies above. Both definitions, three depths: six parts share an error rate of 1%. One rate for "
-    "all layers is the standard parametrisation, and its parts are judged by the same rows.",
+    "transfers where it lies above. Three depths share an error rate of 0.5%. The claim itself stays undecided, "
+    "whatever the slopes, because they are not those of the source's networks.",
+    revised="The claim held in part: three more parts had one rate for all layers, which is the standard "
+    "parametrisation, whose best rate falls. They were dropped, because no definition of the NTK parametrisation "
+    "agrees with them. In the other parts the best rate transfers, against the source's abstract; but the source "
+    "trains other layers, so the claim is now undecided. The rule was changed after the tables had been seen.",
 )
 def kernel_one_step(tables: Tables) -> Verdict:
-    parts = {}
-    for definition, name in (("one rate for all layers", STANDARD), ("rates by layer", NTK)):
-        for depth in (1, 2, 3):
-            smallest = 256 if depth == 1 else 64
-            parts[f"{definition}, depth {depth}"] = _slope(
-                tables, name, depth, max(STEPS), smallest=smallest, below=-0.25
-            )
-    return combine(parts)
+    parts = {
+        f"depth {depth}": _slope(tables, NTK, depth, max(STEPS), smallest=256 if depth == 1 else 64, below=-0.25)
+        for depth in (1, 2, 3)
+    }
+    needs = "the source's definition of the NTK parametrisation, and training of the layers between hidden layers only"
+    return combine(parts).but(UNDECIDED, needs=needs)
 
 
 def plot(tables: Tables) -> Figure:

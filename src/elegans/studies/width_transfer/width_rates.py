@@ -168,8 +168,8 @@ def _as_the_kernel_says(tables: Tables, curves: RateCurves) -> Verdict:
     statement="In the maximal-update parametrisation, with each width at its best rate, wider networks have a lower "
     "training loss at the end of training.",
     source="Yang et al. (2022), section 8",
-    setting=SETTING + "; the source: throughout training, for the same hyperparameters, with a readout that starts at "
-    "zero",
+    setting=SETTING + "; the source: the same hyperparameters for all widths; it also states this of all of training, "
+    "with a readout that starts at zero",
     rule="For fresh examples and for 2000, and each pair of neighbouring widths: the wider network's mean loss "
     "over the last tenth of the steps is lower, by a sign test over pairs of the same seed, at least 10; it fails "
     "where it is higher. All comparisons share an error rate of 1%.",
