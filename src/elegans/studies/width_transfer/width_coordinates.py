@@ -225,8 +225,8 @@ def coordinates_flat(tables: Tables) -> Verdict:
     statement="In the standard parametrisation at a fixed learning rate the first step of SGD changes the two layers' "
     "pre-activations as n^(-1/2) and n^(1/2) and the output at least as n; the first step of Adam changes them as 1, "
     "n and at least n.",
-    source="Yang et al. (2022), section 5 and appendix J.3; Haas et al. (2025), proposition 4, by an account of it, for "
-    "the first layer with SGD; the output's exponent with Adam is derived here",
+    source="Yang et al. (2022), section 5 and appendix J.3; Haas et al. (2025), proposition 4, by an account of it, "
+    "for the first layer with SGD; the output's exponent with Adam is derived here",
     setting=SETTING,
     rule="As wt/coordinates-flat, with the exponents -1/2, 1/2 and 1 to 3/2 for SGD, 0, 1 and 1 to 2 for Adam: each "
     "interval lies within 0.1 (our choice) of them. Six parts share an error rate of 1%.",
