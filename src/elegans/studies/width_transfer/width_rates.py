@@ -126,7 +126,7 @@ def stable_optimum(tables: Tables) -> Verdict:
 @claim(
     id="wt/standard-shifts",
     statement="In the standard parametrisation with the square loss the best learning rate falls with the width, "
-    "and in wide networks with the power that the tangent kernel at the start predicts.",
+    "and in wide networks with the power that the tangent kernel at the start predicts, to within 0.15.",
     source="Yang et al. (2022), section 3; the prediction is derived here",
     setting=SETTING + "; the source has cross-entropy, where it reports a fall by about ten from 256 to 8192, and "
     "states no power",
