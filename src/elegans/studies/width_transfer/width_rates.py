@@ -1,6 +1,7 @@
 """Loss against the learning rate by width, in three parametrisations, beside what the tangent kernel predicts."""
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -152,10 +153,10 @@ def standard_shifts(tables: Tables) -> Verdict:
     return combine(parts)
 
 
-def _slope(curves: RateCurves, **claimed: float) -> Verdict:
+def _slope(curves: RateCurves, *, above: float = -math.inf, below: float = math.inf) -> Verdict:
     fitted = best_slope(curves, LEVEL / 4)
     what = "the slope of log2 of the best rate"
-    return by_interval(what, fitted.estimate, fitted.interval, error_rate=LEVEL / 4, **claimed)
+    return by_interval(what, fitted.estimate, fitted.interval, above=above, below=below, error_rate=LEVEL / 4)
 
 
 def _as_the_kernel_says(tables: Tables, curves: RateCurves) -> Verdict:

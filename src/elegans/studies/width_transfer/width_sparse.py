@@ -68,7 +68,7 @@ SETTING = (
 
 def start(nonzeros: int) -> Init:
     """Return the distribution of the parameters: only rows differ, with the same mean length."""
-    return SparseRowsInit(nonzeros, (2 / nonzeros) ** 0.5, signed=True) if nonzeros else GaussianInit()
+    return SparseRowsInit(nonzeros=nonzeros, value=(2 / nonzeros) ** 0.5, signed=True) if nonzeros else GaussianInit()
 
 
 def share(d: int, k: int, nonzeros: int) -> float:
