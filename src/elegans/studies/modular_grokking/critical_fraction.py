@@ -208,7 +208,9 @@ def plot(tables: Tables) -> Figure:
         ax, places = axes[3], range(len(attention))
         estimates(ax, places, attention["rate"], attention["low"], attention["high"])
         ax.set_xticks(places, [typeset(task) for task in attention["task"]])
-        ax.set(xlim=(-0.5, len(attention) - 0.5), ylim=(-0.05, 1.05), xlabel="operation", ylabel="share that generalise")
+        ax.set(
+            xlim=(-0.5, len(attention) - 0.5), ylim=(-0.05, 1.05), xlabel="operation", ylabel="share that generalise"
+        )
         percent(ax)
     percent(onset)
     panel_legend(onset, 3)
