@@ -118,14 +118,15 @@ def _beyond(rows: pd.DataFrame) -> Verdict:
     "Departure: the error is below 45% for good. For each panel and learning rate, overtaking is seen at an earlier "
     "check than departure in over 80% of trials to hold, and no later than departure in under 50% to fail (our "
     f"choice); exact limits, 2% over the 23 cells. {WORDS}",
-    revised="The error rate was 5%; now the total is 2%. The verdict stayed undecided: 58 of 66 at B = 1 and 74 of 81 "
-    "at B = 4 were too few trials. We had one learning rate per panel and now vary it, with 200 trials or more at "
-    "each rate, on new seeds. The thresholds are unchanged. The claim held at 21 of the 23 rates and was undecided at "
-    "the largest rates of B = 1 and 4. More trials at these rates, on new seeds by the same rule, decided: it held at "
-    "all 23. But trials in which both were first seen at the same check counted in favour, up to a seventh of all at "
-    "the largest rates. They no longer do; so judged, these tables left the claim undecided. On new seeds, with checks "
-    "four times as often at five rates, they are fewer, and the claim holds at 19 of the 23 rates; at the largest of "
-    "B = 1, 4 and 128 the shares lie between 80% and 90%, too near the limit.",
+    revised="The error rate was 5%; now the total is 2%. The verdict stayed undecided: 58 of 66 at B = 1 and 74 of "
+    "81 at B = 4 were too few trials. We had one learning rate per panel and now vary it, with 200 trials or more at "
+    "each rate, on new seeds. The thresholds are unchanged. The claim held at 21 of the 23 rates and was undecided "
+    "at the largest rates of B = 1 and 4. More trials at these rates, on new seeds by the same rule, decided: it "
+    "held at all 23. But trials in which both were first seen at the same check counted in favour, up to a seventh "
+    "of all at the largest rates. They no longer do; so judged, these tables left the claim undecided. On new seeds, "
+    "with checks four times as often at five rates, they are fewer, and the claim holds at 19 of the 23 rates. At "
+    "the other four, the largest of B = 4 and 128 and the two largest of B = 1, the shares lie between 80% and 90%, "
+    "too near the limit.",
 )
 def overtaking(tables: Tables) -> Verdict:
     return by_rates({key: {"": attempt(_overtaken, rows)} for key, rows in _cells(tables).items()})

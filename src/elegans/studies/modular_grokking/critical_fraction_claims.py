@@ -36,9 +36,9 @@ SETTING = "transformers, AdamW, p = 97; here: two-layer quadratic networks, p = 
     "multiplication and division undecided, so 32 of each are judged, on new seeds. The claim held, within 1000 "
     "steps, of which x+y takes 625 (median): too few to tell operations that need more data from those that are only "
     "learned more slowly. The budget must now be ample, and the claim was undecided. The rule was changed after the "
-    "tables had been seen. A pilot of three transformers each showed that in 7000 steps nearly all operations are "
-    "learned from 70% of the pairs, and not from half of them. With 16 of each on half of the pairs and 30,000 steps, "
-    "on new seeds, the claim holds.",
+    "tables had been seen. A pilot with three transformers per operation showed that within 7000 steps nearly all "
+    "operations are learned from 70% of the pairs, but not all of them from half. With 16 of each on half of the "
+    "pairs and 30,000 steps, on new seeds, the claim holds.",
 )
 def symmetric_need_less(tables: Tables) -> Verdict:
     rows = table(tables, "transformers", NEEDS)

@@ -252,8 +252,8 @@ def _of_leap(leap: int) -> list[str]:
     id="staircases/leap-exponents",
     statement="A target of leap L takes d^max(L - 1, 1) examples, up to logarithms, for almost all coefficients. If "
     "the learning rate falls only as 1/d, leap 3 takes d^(3/2) until noise exceeds the drift.",
-    source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1, at d examples per unit of time; the second "
-    "sentence is derived here",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1, at a time of d per example; the second sentence "
+    "is derived here",
     setting=SETTING + "; rate 0.5/d, for leap 3 also 2 d^(-3/2), equal at d = 16; hidden biases of size d^(-1/2), for "
     "leap 3 of size 1, since the conjecture needs an activation whose cubic coefficient does not vanish; not stated: "
     "rates and activation",

@@ -92,8 +92,8 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             id="staircases/two-values-reveal-no-more",
-            statement="Where labels have two values, every function of the label that is not constant has, apart from "
-            "the constant, the sets of the target, so the label leap equals the leap.",
+            statement="Where labels have two values, every function of the label that is not constant has the same "
+            "sets in its expansion as the target, apart from the constant, so the label leap equals the leap.",
             source="derived here",
             setting="any Boolean target",
             rule="All functions of two and three signs, and every seventeenth of four, in the order of their tables: "

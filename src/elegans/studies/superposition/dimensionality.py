@@ -185,7 +185,7 @@ def sticky_half(tables: Tables) -> Verdict:
     "features, and the verdict was holds in part: the linear networks failed. But at equal importances a linear "
     "network keeps an arbitrary subspace, so these norms do not count features, and a maximum over networks is no "
     "rule. Then the source's count decided for linear networks, while those with a ReLU were still counted by their "
-    "norms; now one count serves both. The verdict was holds by the two counts and is by the one. The rule was changed "
+    "norms; now one count serves both. With two counts the claim held; with one it still does. The rule was changed "
     "twice after the tables had been seen; the fresh seeds, which the first of these changes had not seen, agree.",
 )
 def sparsity_superposes(tables: Tables) -> Verdict:

@@ -294,7 +294,7 @@ def pooled_ratio(rows: pd.DataFrame, level: float) -> tuple[float, float, float]
     "it, large steps and minibatches raise it.",
     source="derived here, for the sampler of Lau et al. (2023)",
     setting="n = 1000; learning coefficients 2 and 5, 20 settings each of step size, localisation, steps and batch. "
-    "The formula is exact for all examples; with batches, which are of linear regression, it is exact for long chains, "
+    "With full batches the formula is exact; with minibatches (of linear regression) it is exact for long chains, "
     "since it takes the noise to be stationary from the start",
     rule="40 settings of at least 64 chains: the normal interval of the ratio of estimate to prediction, weighted by "
     "precision, lies within 2% (our choice) of 1, and fails outside; and the sum of squared standardised deviations is "

@@ -323,9 +323,10 @@ def linear_transfer(tables: Tables) -> Verdict:
     "transfers where it lies above. Three depths share an error rate of 0.5%. The claim itself stays undecided, "
     "whatever the slopes, because they are not those of the source's networks.",
     revised="The claim held in part: three more parts had one rate for all layers, which is the standard "
-    "parametrisation, whose best rate falls. They were dropped, because no definition of the NTK parametrisation "
-    "agrees with them. In the other parts the best rate transfers, against the source's abstract; but the source "
-    "trains other layers, so the claim is now undecided. The rule was changed after the tables had been seen.",
+    "parametrisation, whose best rate falls. They were dropped, because they agree with no definition of the NTK "
+    "parametrisation that we know. In the other parts the best rate transfers, against the source's abstract; but "
+    "the source trains other layers, so the claim is now undecided. The rule was changed after the tables had been "
+    "seen.",
 )
 def kernel_one_step(tables: Tables) -> Verdict:
     parts = {

@@ -137,11 +137,11 @@ def stable_optimum(tables: Tables) -> Verdict:
     "over the same widths. Each part fails where the interval lies outside. Fresh examples and 2000: four parts share "
     "an error rate of 1%.",
     revised="The rule first asked for both parts at once, so the claim failed on seeds 1000 to 1009: the rate fell, "
-    "but with the power -1.25 instead of the kernel's -0.99. The two parts were then judged separately, and the second "
-    "failed on seeds 5000 to 5059: over all widths the power is -1.25, because the rate falls by four at one doubling, "
-    "between 512 and 1024. The kernel's power is a limit for wide networks, so it is now compared from 1024 on. This "
-    "rule was chosen after those tables had been seen. By the old one the claim held in part; by this one it holds, on "
-    "seeds 6000 to 6059, which were trained later.",
+    "but with the power -1.25 instead of the kernel's -0.99. The two parts were then judged separately, and the "
+    "second failed on seeds 5000 to 5059: over all widths the power is -1.25, because the rate falls by a factor of "
+    "four at one doubling, between 512 and 1024. The kernel's power is a limit for wide networks, so it is now "
+    "compared from 1024 on. This rule was chosen after those tables had been seen. By the old one the claim held in "
+    "part; by this one it holds, on seeds 6000 to 6059, which were trained later.",
 )
 def standard_shifts(tables: Tables) -> Verdict:
     parts = {}
