@@ -44,7 +44,7 @@ SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.
     "also stopped being straight: (vi), k = 4, was bent, and on fresh seeds it was not. It is now open. The claim held "
     "in part before and does so now, for the same ten lines. Later, a line counted as straight within 0.5 of 0 also "
     "where an exponential lies within it; now it must be less curved than an exponential. The rule was changed after "
-    "the tables had been seen; the verdict is the same.",
+    "the tables had been seen; the verdict is the same, and again on new seeds from 70000 on.",
 )
 def power_law(tables: Tables) -> Verdict:
     ends, curved, level, generator = {}, {}, LEVEL / (2 * len(NETWORKS)), np.random.default_rng(0)
@@ -92,7 +92,8 @@ def power_law(tables: Tables) -> Verdict:
     "it does not say that an exponential fits worse. The statement also said 'sooner', which the rule did not measure. "
     "Now medians must grow too, exponents must stay below k, and exponentials are only reported. The same tables give "
     "holds instead of holds in part; with a quarter of the trials the claim is undecided. The rule was changed after "
-    "the tables had been seen.",
+    "the tables had been seen. On new seeds from 70000 on, which it had not seen, all 54 conditions are shown, and the "
+    "claim holds.",
 )
 def grows_with_k(tables: Tables) -> Verdict:
     shown, against, curved, exponents, left_out = {}, {}, {}, {}, []
@@ -175,7 +176,8 @@ def _misfits(line: Mapping[float, np.ndarray]) -> list[np.ndarray]:
     "was reported but not judged, because the source prints rate 1 for that panel, at which (v) diverges, and the "
     "claim could hold in part at best; intervals got a total error rate of 2%, not 5%. But that panel is printed under "
     "another network's id, (xv), and the same list prints 0.01 for (v), so (v) is judged at 0.01 again. The claim held "
-    "in part each time. The rule was changed after the tables had been seen.",
+    "in part each time. The rule was changed after the tables had been seen; on new seeds from 70000 on it gives the "
+    "same verdict.",
 )
 def has_elbow(tables: Tables) -> Verdict:
     sizes, bends, level = (10, 15, 22, 30, 40, 56, 80, 112), {}, LEVEL / 4
@@ -278,7 +280,8 @@ def _more_scatter(small: Sequence[np.ndarray], usual: np.ndarray, level: float) 
     "because PolyNet's q90 / median is sixth or seventh of nine at k = 3. The source compares no network's stability "
     "with another's, so stable is now absolute, and only efficient compares. This is the third rule. It was changed "
     "after the tables of three sets of trials had been seen, and its limits were chosen knowing them. The claim was "
-    "undecided and now holds on the largest set; with a quarter of the trials, all solved, it is undecided.",
+    "undecided and then held on the largest set; with a quarter of the trials, all solved, it is undecided. On new "
+    "seeds from 70000 on, a fourth set that the rule had not seen, it holds too.",
 )
 def stable(tables: Tables) -> Verdict:
     generator, parts, level = np.random.default_rng(0), {}, LEVEL / 6
