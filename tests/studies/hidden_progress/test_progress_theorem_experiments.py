@@ -115,18 +115,15 @@ def test_three_quadratic_layers_learn_up_to_four_signs(n, k, least):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("k", [4, 6])
-def test_four_layers_learn_up_to_six_signs(k):
+def test_four_layers_learn_six_signs():
     """(10, 10, 1) at n = 10: all ten seeds within 15,400 steps, of which another program's ten took the longest. Here
     five others took at most 11,600. A share of 5% that takes longer would show with probability 0.4."""
-    found = trained(layers((10, 10, 1), 10, k, 15_400), seeds=10)
+    found = trained(layers((10, 10, 1), 10, 6, 15_400), seeds=10)
     assert np.isfinite(found["solved_at"]).all()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("widths", "k", "biased"), [((2, 1), 5, True), ((10,), 3, True), *(((2, 1), k, False) for k in (1, 2, 3, 4))]
-)
+@pytest.mark.parametrize(("widths", "k", "biased"), [((2, 1), 5, True), ((10,), 3, True), ((2, 1), 3, False)])
 def test_quadratic_networks_stay_at_chance_beyond_their_degree_and_without_an_output_bias(widths, k, biased):
     """Five seeds, 5000 steps: errors on 8192 examples within 0.025 of a half, 4.5 standard errors. They cannot learn:
     the population gives no signal, or an output weight times a square has one sign."""

@@ -174,10 +174,10 @@ def error_of(rows):
 
 @pytest.mark.slow
 def test_steps_on_sequences_are_the_exact_ones(trained):
-    """6400 sequences of 100 tokens in 32 minibatches, 516 values: 6 standard errors are exceeded by one of them with
+    """3200 sequences of 100 tokens in 32 minibatches, 516 values: 6 standard errors are exceeded by one of them with
     probability 0.001 (Student's distribution with 31 degrees of freedom), were they independent; they rise and fall
     together. After two steps v_2 is the largest, exactly and as measured."""
-    sweep = first_steps.steps(32, 100, 200)
+    sweep = first_steps.steps(32, 100, 100)
     tables = first_steps.analyse(trained(sweep, first_steps.EXPERIMENT.probes))
     for name in ("pair", "position", "diagonal"):
         assert error_of(tables[name]).max() < 6
@@ -202,15 +202,6 @@ def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
     assert len(errors) == 24 and errors.max() < 5
     pair = tables["pair"].set_index("entry")["measured"]
     assert pair[["11", "22"]].min() > 10 * pair[["12", "21"]].abs().max()
-
-
-@native
-@pytest.mark.slow
-def test_single_heads_stay_at_bigrams_on_three_grams(trained):
-    """Within 1500 steps one of seeds 0 to 2 does not."""
-    one = trigrams.trial((1, 1), 1000)
-    run = trigrams.analyse(trained(Sweep.of((one,), 1), trigrams.EXPERIMENT.probes(one)))["curves"]
-    assert trigrams.claims(trigrams.stated(run)) == {"stages": False, "trigrams": False, "stalled": True}
 
 
 @pytest.mark.compiles

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax
 
 from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
@@ -105,11 +105,12 @@ def analyse(results: Results) -> Tables:
 
 @cache
 def enumeration(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return all sequences with their next tokens, probabilities on flat rows, and logits of single weights.
+    """Return all sequences with their next tokens, probabilities on flat rows, and log-odds of single weights.
 
     Returns:
         Probabilities by quadrature, shape (sequences,); the tokens after each position, shape (sequences, length); and
-        logits of v_j = W_ml = 1 with all else 0, shape (sequences, length, 2, length * 4), the last axis by j, m and l.
+        the logit of token 1 less that of token 0 at v_j = W_ml = 1 with all else 0, shape (sequences, length,
+        length * 4), the last axis by j, m and l.
     """
     tokens = np.array(list(itertools.product(range(2), repeat=length + 1)))
     sequences, after = tokens[:, :-1], tokens[:, 1:]
@@ -123,21 +124,20 @@ def enumeration(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for place, row, column in np.ndindex(length, 2, 2):
         pair, position = np.zeros((2, 2)), np.zeros(length)
         pair[row, column], position[place] = 1, 1
-        units.append(minimal_logits(MinimalWeights(pair, position), sequences))
+        units.append(np.diff(minimal_logits(MinimalWeights(pair, position), sequences)).squeeze(-1))
     return flat_average(chances, nodes=30), after, np.stack(units, axis=-1)
 
 
 def entropy_tensor(weights: MinimalWeights) -> np.ndarray:
     """Return the tensor T of the cross-entropy's gradients at given weights: -dL/dv_j = sum W_ml T_jml, and so for W.
 
-    The model is bilinear, so T is the average of the logits of single weights times the observed minus the
+    The model is bilinear, so T is the average of the log-odds of single weights times the observed minus the
     predicted next token. At logits of 0 it is the margin loss's tensor.
     """
     length = len(weights.position)
     likely, after, units = enumeration(length)
-    logits = units @ np.einsum("j,ml->jml", weights.position, weights.pair).ravel()
-    residual = np.eye(2)[after] - softmax(logits, axis=-1)
-    weighted = likely[:, None, None] * residual / length
+    odds = units @ np.einsum("j,ml->jml", weights.position, weights.pair).ravel()
+    weighted = likely[:, None] * (after - expit(odds)) / length
     return np.asarray((weighted.ravel() @ units.reshape(weighted.size, -1)).reshape(length, 2, 2))
 
 
