@@ -167,6 +167,7 @@ def test_a_task_is_one_file_and_an_experiment_is_its_file(copy, run):
     assert {"figure.png", "figure.pdf", "table.csv", "record.json"} <= written
 
 
+@pytest.mark.slow
 def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(copy, run):
     inside = copy / "elegans" / "studies" / "bits"
     outside = copy / "my_bits"

@@ -91,7 +91,7 @@ def optima(slopes, spread=-0.5, starts=200):
 @pytest.mark.parametrize(
     ("maximal", "spread", "starts", "verdict"),
     [
-        (0.0, -0.5, 7000, "holds"),
+        pytest.param(0.0, -0.5, 7000, "holds", marks=[pytest.mark.slow, pytest.mark.compiles]),
         (0.0, -0.5, 200, "undecided"),
         (-0.2, -0.5, 200, "holds in part"),
         (0.0, -0.25, 200, "holds in part"),
