@@ -76,7 +76,8 @@ def four_layers(tables: Tables) -> Verdict:
     setting=f"{SETTING}, widths and steps. Our choice: widths (100) and (100, 1), n = 10, 50,000 steps",
     rule="No trial of 14 or more is solved at k = 3 and 4 with two layers and k = 5 and 6 with three; one solved "
     "trial refutes the claim. None can be solved: the sign of a polynomial of degree below k differs from a parity of "
-    "k signs at one of each 2^k settings of these signs, and the 8192 examples of a check miss them all with a "
+    "k signs for at least one of the 2^k settings of these signs, and the 8192 examples of a check miss all such "
+    "inputs with a "
     "probability below 1e-50. So there is no error rate.",
     revised="The rule required an upper limit of 20% on the share of solved trials, with an error rate of 5%, "
     "although the networks' degree already decides the question. The claim held before and holds now.",

@@ -80,7 +80,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="The bound is asymptotic and its constants are free, so its trend is judged, on the steps to 99% accuracy "
     "with a quarter of the labels flipped, B = 32, networks (ii) and (xv), n = 10 to 40, k = 2, 3, 4, and 50 trials "
     "per point or more. In each network the exponent of n in the median grows at each step of k, and is below 1.5 k "
-    'at each k (our choice for "nearly"); and at each k a power of n has the smaller squared error of log medians '
+    'at each k (our choice for "nearly"); and at each k a power of n has a smaller squared error of log medians '
     "than an exponential in n. A part fails if its opposite holds. Bootstrap of the medians, Holm at 1% over all parts "
     "in each direction. The exponent from n = 40 to 60 is reported.",
     revised="Exponents below half of k, at small sizes, counted as failures to be near the limit, although the "

@@ -28,7 +28,8 @@ SETTING = "transformers, AdamW, p = 97; here: two-layer quadratic networks, p = 
     source="Power et al. (2022), section 3.2, figure 2 (right)",
     setting="transformers, AdamW, p = 97, up to 100,000 steps; here: smaller, p = 31, 50% of the pairs, 30,000 steps",
     rule="On the same fraction of the pairs, with the same budget of steps, more transformers generalise x+y than "
-    "x-y, and more generalise x*y than x/y (Fisher's one-sided tests, Holm, 2%); fewer fails. The budget, ours, must "
+    "x-y, and more generalise x*y than x/y (Fisher's one-sided tests, Holm, 2%); it fails if fewer do. The budget, "
+    "ours, must "
     "be at least ten times the median steps that the symmetric operation takes: otherwise slower learning alone would "
     "give this, and the pair is undecided. Two-layer networks cannot tell x-y from x+y: with y replaced by -y their "
     "training has the same distribution.",

@@ -311,7 +311,7 @@ def _shares(ax: Axes, rows: pd.DataFrame) -> None:
 
 EXPERIMENT = Experiment(
     name="stagewise",
-    shows="The estimated learning coefficient rises where the loss falls from polygon to polygon",
+    shows="At n = 1000 the estimated learning coefficient rises where the loss falls from polygon to polygon",
     source="Chen et al. (2023), section 5",
     scales={
         "smoke": Scale(sweep, trials=4),

@@ -119,7 +119,7 @@ def plot(tables: Tables) -> Figure:
     }
     return draw_settings(
         curves,
-        "With Adam too the best rate stays where it is in the maximal-update parametrisation",
+        "With Adam, too, the best rate hardly moves with the width in the maximal-update parametrisation",
         "Two-layer ReLU networks, parity of 2 of 20 signs and addition modulo 23, square loss, Adam; mean loss over "
         "the last tenth of steps",
     )
@@ -137,7 +137,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="width-adam",
-    shows="With Adam too the best learning rate stays in the maximal-update parametrisation",
+    shows="With Adam, too, the best learning rate hardly moves in the maximal-update parametrisation",
     source="Yang et al. (2022), section 6",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),

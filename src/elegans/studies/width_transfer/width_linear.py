@@ -395,7 +395,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="width-linear",
-    shows="The best learning rate of a linear network converges in the maximal-update form and falls as 1/n otherwise",
+    shows="For one step the best learning rate of a linear network converges in the maximal-update form and falls as "
+    "1/n in the standard one",
     source="Hayou (2025), abstract; derived here",
     scales={
         "smoke": COMPUTED,
