@@ -681,6 +681,7 @@ def test_a_learner_that_is_no_network_has_no_training(elegans):
 RUN = ("run", "success-frontier", "--scale", "smoke")
 
 
+@pytest.mark.slow
 def test_what_a_store_has_is_drawn_without_training(elegans, tmp_path):
     for options in (["--seeds", "1"], ["--draw-only"]):
         code, out, _ = elegans(*RUN, *options)

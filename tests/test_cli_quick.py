@@ -86,6 +86,7 @@ def called_in_turn(folder, commands):
     return {command: (code, set(modules)) for command, (code, modules) in zip(commands, results, strict=True)}
 
 
+@pytest.mark.slow
 def test_a_quick_command_imports_no_large_library(folder):
     expected = {
         "theory information_bits n=50 k=3": 0,

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import tomli_w
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
@@ -73,6 +74,7 @@ def made(make):
         return None
 
 
+@pytest.mark.slow
 @BOUNDED
 @given(st.one_of(TRIALS, ANY))
 def test_a_trial_of_any_json_is_made_or_refused_and_comes_back(record):

@@ -207,6 +207,7 @@ def test_a_formula_whose_brackets_do_not_match_is_refused() -> None:
         typeset("n - 1)")
 
 
+@pytest.mark.slow
 def test_every_calculator_stands_on_one_page_of_theory() -> None:
     pages = "\n".join(path.read_text() for path in sorted((DOCS / calculators.FOLDER).glob("*.md")))
     modules = Counter(re.findall(r"^::: (elegans\.[\w.]+)$", pages, re.MULTILINE))

@@ -506,6 +506,7 @@ def test_evidence_takes_the_place_of_earlier_evidence_and_of_no_other(tmp_path):
     assert (folder / "made.paper.group=S4.table.parquet").exists()
 
 
+@pytest.mark.slow
 def test_evidence_of_what_only_computes_is_set_aside_where_its_seeds_differ(tmp_path):
     folder = tmp_path / "evidence"
     whole = {"command": "elegans run made", "date": "", "training_seconds": 0, "machine": {"cores": 1}}

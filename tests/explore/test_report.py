@@ -94,6 +94,7 @@ def test_numbers_keep_five_digits_and_whole_numbers_all(value, kept):
     assert report.short({"figure": [value]}) == {"figure": [kept]}
 
 
+@pytest.mark.slow
 def test_results_of_an_experiment_bring_their_record_and_verdicts_with_statements(tmp_path, capsys):
     folder = tmp_path / "success-frontier"
     folder.mkdir()

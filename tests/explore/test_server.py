@@ -244,6 +244,7 @@ def test_a_store_that_disappears_is_one_line_and_not_an_error_of_the_server(clie
     assert reply.json()["error"].startswith("a store must exist to be read: ")
 
 
+@pytest.mark.slow
 def test_a_commit_is_told_to_an_open_page_and_the_next_map_has_it(tmp_path):
     path = tmp_path / "runs.db"
     with Store(path) as writer:
@@ -314,6 +315,7 @@ def test_a_server_ends_although_a_page_is_open(place):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("uvicorn")]
 
 
+@pytest.mark.slow
 def test_the_experiment_of_a_store_is_recognised_and_judged(tmp_path):
     from elegans.experiments import find
 

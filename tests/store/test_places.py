@@ -29,6 +29,7 @@ def filled(tmp_path, toy):
     return tmp_path / "runs.db"
 
 
+@pytest.mark.slow
 def test_a_store_in_a_read_only_place_is_read(filled):
     """SQLite itself needs to make files beside it: here in a mount of its own that forbids it."""
     code = (

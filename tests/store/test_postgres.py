@@ -58,6 +58,7 @@ def test_six_runs_at_once_begin_one_store_and_train_every_trial_once(toy, postgr
         same(store)
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_what_it_was_training_and_another_trains_that(toy, postgres):
     toy()
     child = process(run_toy, postgres, SEEDS, 0.05)
@@ -387,6 +388,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.slow
 def test_a_server_of_the_tests_ends_with_them_even_if_they_are_killed(server):
     command = [sys.executable, "-c", START_AND_WAIT, str(Path(__file__).parents[1] / "support")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tests:

@@ -200,6 +200,7 @@ def test_the_time_left_is_known_before_the_first_trial_has_ended(monkeypatch):
     assert meter.seconds_left(1) < 400
 
 
+@pytest.mark.slow
 def test_a_run_of_one_long_trial_tells_its_steps(toy):
     toy(seconds=0.025)
     seen = []

@@ -96,6 +96,7 @@ def test_labels_that_a_loss_cannot_take_are_refused_before_training(factor, shif
         el.run(el.grid(trial, {}))
 
 
+@pytest.mark.slow
 def test_labels_that_a_loss_takes_are_trained_on():
     for task, loss in ((OddLabels(n=5, k=1), "hinge"), (OddLabels(n=5, k=1, factor=2.0), "square")):
         assert len(el.run(el.grid(own.TRIAL.replace("task", task).replace("training.loss", loss), {}))) == 1

@@ -76,6 +76,7 @@ def test_scikit_learns_checks_pass_with_all_defaults(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_frames_with_categories_and_gaps_need_no_preparation():
     frame, y = mixed(800)
     model = SparseMLPClassifier(random_state=0).fit(frame[:600], y[:600])
@@ -395,6 +396,7 @@ def classic_predictions():
     yield "diabetes", model.predict(X[::30]), model, X, y
 
 
+@pytest.mark.slow
 def test_classic_is_the_default_of_before_and_a_plain_fit_of_its_networks():
     """Equal to the bit where they were stored; BLAS orders sums otherwise on other machines."""
     stored = json.loads((Path(__file__).parent / "classic.json").read_text())

@@ -178,6 +178,7 @@ def test_the_engines_agree_on_optimisers(case, name):
     assert_same_trajectory([one], steps=5)
 
 
+@pytest.mark.slow
 def test_momentum_on_scaled_inputs_and_on_means_agrees_and_clipping_is_left_to_the_general_engine():
     for name in ("biased", "mean field"):
         task, model = NEIGHBOURS[name]

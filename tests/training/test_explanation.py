@@ -50,6 +50,7 @@ def test_a_small_change_that_makes_a_trial_native_is_said_unasked():
     assert "engine trains it" not in fallback(SLOW)
 
 
+@pytest.mark.slow
 @NATIVE
 def test_the_note_is_written_once_where_someone_looks(capsys):
     trial = SLOW.replace("training.steps", 3)

@@ -120,6 +120,7 @@ def test_a_trial_is_solved_by_its_mean_held_out_loss(regime):
     assert stricter.state == "unsolved"
 
 
+@pytest.mark.slow
 def test_without_a_bound_a_trial_takes_all_its_steps():
     outcome = el.train(trial())
     assert (outcome.state, outcome.steps) == ("unsolved", 400)

@@ -453,6 +453,8 @@ def grid_of(rates, trials=50, widths=(300, 1000, 3000), tasks=((50, 3),), inits=
     return {"table": found.assign(rate=found["solved"] / found["trials"])}
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_width_never_lowers_success_unless_a_fall_is_significant():
     def columns(rates, others=(1.0, 1.0, 1.0), **options):
         return grid_of([*rates, *[others] * (18 - len(rates))], inits=grids.INITS, **options)

@@ -40,6 +40,8 @@ def test_a_lemma_holds_with_correction_by_a_misprint_and_fails_by_any_other_viol
         THEORY[name].decide(checks([other]))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_every_lemma_has_checks_and_only_misprints_are_violated():
     """At smoke the sign of C, negative for k = 4, is not met: there are bad neurons of k = 2 alone."""
     rows = selection_lemmas.EXPERIMENT.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]

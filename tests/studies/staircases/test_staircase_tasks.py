@@ -41,6 +41,8 @@ def test_one_direction_is_a_single_index():
 
 
 @pytest.mark.compiles
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_a_network_learns_a_staircase_of_normal_inputs():
     """The held-out loss starts at half of the variance, which is 2, and falls below a tenth of it."""
     task = MultiIndex(n=8, degrees=((1, 0), (1, 1)))

@@ -62,6 +62,8 @@ def networks(relu, linear=6.0):
     return {"networks": pd.DataFrame(rows)}
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_both_kinds_of_networks_are_counted_by_the_squared_norm_of_all_weights():
     rising = np.linspace(6, 50, 12)
     assert sparsity_superposes.decide(networks(rising)).verdict == "holds"

@@ -36,6 +36,8 @@ def test_pairs_differ_in_the_initialisation_only():
     assert first.replace("model.init", second.model.init) == second
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_smoke_scale_has_a_pair_for_each_table_and_seed(tmp_path):
     run = run_experiment("sparse-small-samples", "smoke", out=tmp_path, store=tmp_path / "runs.db")
     table = run.tables["table"]

@@ -101,6 +101,8 @@ def test_seeds_whose_sample_has_one_class_are_left_out():
         assert (seed in seeds) == (0 < second.sum() < 4)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_paper_scale_is_the_published_grid(monkeypatch, tmp_path):
     """Of each of 16 tasks and 17 fractions 108 networks and 90 forests, of 14 tasks 12 wider ones too; small tables
     stand for large."""

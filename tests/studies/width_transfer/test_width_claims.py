@@ -102,6 +102,8 @@ def test_the_best_rate_of_a_linear_network_is_judged_by_its_slopes(maximal, spre
     assert linear.linear_transfer.decide(tables).verdict == verdict
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_second_best_rate_of_few_starts_is_no_convergence():
     """Twenty of 2000 starts have another best rate at every width: the mean is flat, and the limit not one number."""
     tables = optima({linear.STANDARD: -1.0, linear.MAXIMAL: 0.0}, starts=2000)
