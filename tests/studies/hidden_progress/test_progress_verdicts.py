@@ -41,6 +41,13 @@ from elegans.studies.hidden_progress.training_curves_zoo import FIGURES, panels_
 from elegans.tasks import SparseParity
 
 NOISE = np.random.default_rng(0)
+START = NOISE.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def same_noise():
+    """Each test draws the same tables, whichever tests ran before it in its process."""
+    NOISE.bit_generator.state = START
 
 
 def verdict(decide, tables):
