@@ -510,6 +510,14 @@ def test_plateaus_are_there_or_not(decide, given, expected):
     assert verdict(decide, descents(**given)) == expected
 
 
+def test_five_steps_in_the_middle_of_the_initial_phase_give_the_same_verdict():
+    full = descents(bend=0.4)
+    full["table"].loc[full["table"]["seed"] == 3, "leaves"] = np.nan
+    few = {"table": plateaus.middles(full["table"])}
+    assert len(few["table"]) == 5 * full["table"].groupby([*plateaus.CELL, "seed"]).ngroups
+    assert plateaus.no_plateau(few).numbers == plateaus.no_plateau(full).numbers
+
+
 def test_a_trend_is_found_by_jonckheeres_test():
     groups = [np.arange(20.0) + shift for shift in (0, 10, 20)]
     assert plateaus._trend(1, groups) < 1e-6 < 0.99 < plateaus._trend(-1, groups)
