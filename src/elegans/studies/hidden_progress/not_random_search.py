@@ -10,6 +10,7 @@ panel are in ``convergence-scaling``.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import VarianceComponents, finite_or_none, quantile, variance_components
-from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts, summary_by
 from elegans.models import SeededInit
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_figure, title_panels
@@ -69,10 +70,27 @@ def part(trials: int) -> Sweep:
 
     The z^k network has 400 of them, since its share of the variance lies near the claimed half; the others 40.
     """
-    shown = independent(("xv", "xiv", "ii"), 20, 3, trials, every=1)
-    rates = dict(PUBLISHED_INITS)
-    near = {"iv": rates.pop("iv")}
-    return shown + common(30, 3, range(40), 10, rates=rates) + common(30, 3, range(100, 500), 10, rates=near)
+    return independent(("xv", "xiv", "ii"), 20, 3, trials, every=1) + of_inits(range(40), range(100, 500))
+
+
+def of_inits(most: Sequence[int], near: Sequence[int]) -> Sweep:
+    """Return the initial values ``near`` of the z^k network and ``most`` of four others, with 10 streams each."""
+    others = dict(PUBLISHED_INITS)
+    cubic = {"iv": others.pop("iv")}
+    return common(30, 3, most, 10, rates=others) + common(30, 3, near, 10, rates=cubic)
+
+
+def inits_alone(experiment: Experiment) -> Experiment:
+    """Return only the times from common initial values: others than the scales have, and more of the z^k network."""
+    scales = {
+        name: Scale(
+            lambda _, many=4 if name == "smoke" else 4000: of_inits(range(1000, 1040), range(2000, 2000 + many)),
+            trials=10,
+            part="initial values with ten streams each",
+        )
+        for name in experiment.scales
+    }
+    return replace(experiment, scales=scales, plot=None, findings=None)
 
 
 def analyse(results: Results) -> Tables:
@@ -99,7 +117,7 @@ def analyse(results: Results) -> Tables:
         steps, trials = np.unique(times, return_counts=True)
         counts.append(pd.DataFrame({**problem, "steps": steps, "trials": trials}))
     found = {"histograms": bins, "times": counts, "inits": inits}
-    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items()}
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items() if tables}
 
 
 def _histogram(problem: dict[str, Any], times: np.ndarray, every: int) -> pd.DataFrame:
@@ -263,4 +281,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
+    options={"parts": Option("all, or inits: only how times depend on the initial values", parts(inits=inits_alone))},
 )
