@@ -29,11 +29,13 @@ $(BIN)/python:
 	echo "make: Python must be at least 3.11: python3 is $$(python3 --version 2>&1 || true)" >&2; \
 	echo "make: install a newer one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1
 
-# Groups need pip 25.1.
+# Groups need pip 25.1, which compiles to bytecode in one process; here all cores do. Some packages have templates that
+# are no Python.
 $(VENV)/.installed: pyproject.toml $(NATIVE) | $(BIN)/python
 	@echo "make: installing elegans and its tools (builds the native engine)"
 	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --editable . --group check --group docs
+	@$(BIN)/python -m pip install --quiet --no-compile --editable . --group check --group docs
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
 demo: venv ## the success frontier at laptop scale: figure, table and record under results/

@@ -13,6 +13,7 @@ import pytest
 import elegans as el
 from elegans.experiments import find, registry
 from elegans.extensions import parts
+from elegans.sweeps import dispatcher, runner
 from elegans.tasks.base import NoisyLabels
 from elegans.training.rehearsal import idle_fields, rehearse
 
@@ -408,6 +409,17 @@ def test_own_code_is_rehearsed_once():
         rehearse(own.with_seed(seed))
         rehearse(own.replace("training.learning_rate", 0.1 + seed))
     assert len(calls) == 1
+
+
+def test_code_is_rehearsed_only_where_trials_are_missing(tmp_path, monkeypatch):
+    rehearsed = []
+    for module in (runner, dispatcher):
+        monkeypatch.setattr(module, "rehearse", lambda cell, probes: rehearsed.append(cell.model.width))
+    store = tmp_path / "runs.db"
+    for widths, seeds, expected in (([3, 4], 2, {3, 4}), ([3, 4], 2, set()), ([3, 4, 5], 2, {5}), ([3, 4], 3, {3, 4})):
+        rehearsed.clear()
+        el.run(el.grid(trial(), {"model.width": widths}, seeds=seeds), store)
+        assert set(rehearsed) == expected
 
 
 @pytest.fixture(scope="module")

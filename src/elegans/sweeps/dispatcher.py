@@ -22,6 +22,7 @@ from elegans.sweeps.progress import Meter, OnProgress, Progress, share
 from elegans.sweeps.threads import Threads, Workers
 from elegans.training.engines import Engine
 from elegans.training.outcome import Outcome
+from elegans.training.rehearsal import rehearse
 from elegans.training.states import STATES
 from elegans.training.trial_set import TrialSet
 
@@ -123,6 +124,10 @@ class Dispatcher:
                     if options.retrain == "refuse":
                         raise SweepError(said)
                     warnings.warn(said, ElegansWarning, stacklevel=4)
+                first, missing = self.sweep.first, ~self.coverage.settled
+                for cell, template in enumerate(self.sweep.cells):
+                    if missing[first[cell] : first[cell + 1]].any():
+                        rehearse(template, probes)
                 workers = options.workers or cores()
                 self.workers = cluster.pool(probes, stop) if cluster else Threads(workers, probes, stop)
             except BaseException:

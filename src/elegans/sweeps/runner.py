@@ -100,11 +100,12 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         raise SweepError("a sweep must have at least one trial: trials=0")
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     note_fallback(sweep, engine, wanted(progress, watch is not None))
-    engines = _engines(sweep, options)
+    store = sweep.store if store is None else store
+    engines = _engines(sweep, options, store)
     with (
         tracking(track, name, sweep) as tracker,
         connected(scheduler, workers) as cluster,
-        opened(sweep.store if store is None else store) as store,
+        opened(store) as store,
     ):
         with watching(progress, watch) as on_progress:
             failed = Dispatcher(sweep, engines, on_progress).train(store, options, cluster)
@@ -129,13 +130,16 @@ def complete(  # noqa: PLR0913 (as run)
 ) -> np.ndarray:
     """Train the trials of a sweep that a store lacks, as in ``run``, and return the positions of failed trials."""
     options = Options(workers, engine, probes, retry_failed, retrain, name)
-    engines = _engines(sweep, options)
+    engines = _engines(sweep, options, store)
     with connected(scheduler, workers) as cluster, opened(store) as store:
         return Dispatcher(sweep, engines, watch).train(store, options, cluster)
 
 
-def _engines(sweep: Sweep, options: Options) -> list[Engine]:
-    """Return the engine of each cell; refuse what cannot run before a store is made."""
+def _engines(sweep: Sweep, options: Options, store: Store | str | Path | None) -> list[Engine]:
+    """Return the engine of each cell; refuse what cannot run before a store is made.
+
+    If the store exists, user-defined code is rehearsed once it is known which cells lack trials.
+    """
     workers, probes = options.workers, options.probes
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise SweepError(f"workers must be from 1 to {MOST_WORKERS}: workers={shown(workers)}")
@@ -149,8 +153,9 @@ def _engines(sweep: Sweep, options: Options) -> list[Engine]:
         check_probes(probes, template)
     engine = sweep.engine if options.engine == "auto" else options.engine
     engines = [choose(template, engine) for template in sweep.cells]
-    for template in sweep.cells:
-        rehearse(template, probes)
+    if not (isinstance(store, Store) or "://" in str(store) or Path(str(store)).exists()):
+        for template in sweep.cells:
+            rehearse(template, probes)
     return engines
 
 

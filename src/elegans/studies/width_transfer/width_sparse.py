@@ -4,7 +4,6 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import round_significant
@@ -200,10 +199,10 @@ def _residual(x: np.ndarray, regret: np.ndarray) -> float:
     """Return the mean square deviation of regrets from their best falling function of x."""
     from scipy.optimize import isotonic_regression
 
-    groups = pd.Series(regret).groupby(x)
-    means, sizes = groups.mean(), groups.size()
-    fitted = pd.Series(isotonic_regression(means, weights=sizes, increasing=False).x, index=means.index)
-    return float(np.mean((regret - fitted.loc[x].to_numpy()) ** 2))
+    _, place, sizes = np.unique(x, return_inverse=True, return_counts=True)
+    means = np.bincount(place, regret) / sizes
+    fitted = isotonic_regression(means, weights=sizes, increasing=False).x
+    return float(np.mean((regret - fitted[place]) ** 2))
 
 
 @claim(
