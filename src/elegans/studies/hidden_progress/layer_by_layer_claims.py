@@ -134,6 +134,8 @@ def greedy(tables: Tables) -> Verdict:
     for name, column in (("one layer", "largest"), ("a layer on a frozen one", "on_frozen")):
         silent = [k for k in sums.index if sums[column][k] == 0]
         because = f"output and label are uncorrelated for k = {', '.join(map(str, silent))}"
+        if heard := [str(k) for k in range(3, 9) if k not in silent]:
+            because += f", and correlated for k = {', '.join(heard)}"
         numbers = {"correlated": [k for k in sums.index if k not in silent]}
         parts[name] = decided(silent == list(range(3, 9)), silent != list(range(3, 9)), because, numbers, 0.0, "")
     rows = table(tables, "errors", needs, task__n=10, task__k=[3, 4])

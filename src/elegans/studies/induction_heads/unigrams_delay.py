@@ -237,7 +237,7 @@ def faster_without(tables: Tables) -> Verdict:
     "the same.",
 )
 def added_delay(tables: Tables) -> Verdict:
-    what = "doubly stochastic sequences, over those without the others,"
+    what = "doubly stochastic sequences needed with the others over those needed without"
     ways = ("64 + 64", "32 + 32")
     level = LEVEL / len(ways)
     return combine({way: by_ratios(what, _ratios(tables, f"{way} unigram"), above=1.25, level=level) for way in ways})
