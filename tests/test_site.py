@@ -141,6 +141,7 @@ def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
         ("9.60% (6% to 14.0%) after 100000 steps", "9.6% (6.0% to 14.0%) after 100,000 steps"),
         ("1.057 (0.9298 to 1e+300), by -0% (-4% to inf)", "1.06 (0.93 to ∞), by 0% (−4% to ∞)"),  # noqa: RUF001
         ("ratios rise: True; a True story", "ratios rise: yes; a True story"),
+        ("0.4737 above 48.75%; claimed: at most 0.4875", "0.474 above 48.75%; claimed: at most 0.4875"),
         ("rate 1e-05, 1 - 7e-12", "rate 10⁻⁵, 1 − 7 × 10⁻¹²"),  # noqa: RUF001
         ("121 of 200 (0.499 to 0.704) at (30, 3), 2026-11-26", "121 of 200 (0.499 to 0.704) at (30, 3), 2026-11-26"),
     ],

@@ -12,6 +12,7 @@ OPTIMISERS = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}
 _NUMBER = r"[-+]?(?:\d+\.\d+|\d+)(?:e[-+]?\d+)?"
 _INTERVAL = re.compile(rf"(?<![\w.^/])(?<!\d,)({_NUMBER})(%?) \(({_NUMBER})%? to ({_NUMBER})%?\)")
 _ALONE = re.compile(rf"(?<![\w.^/-])(?<!\d,)({_NUMBER})(?![\w^/]|\.\d|,\d{{3}}\b|-\w)")
+_COMPARED = re.compile(r"\b(?:above|below|over|under|more than|at most|at least) \Z")
 _UNTOUCHED = re.compile(
     r"<(code|pre|script|style|svg|mjx-container)\b.*?</\1>|<span class=\"arithmatex\".*?</span>"
     r"|<div class=\"arithmatex\".*?</div>|<[^>]*>",
@@ -101,7 +102,7 @@ def set_numbers(text: str) -> str:
     text = re.sub(r"(?<![\w.])(?:1e\+?300|inf)\b", "∞", re.sub(r"(?<![\w.)\]])-(?=0%)", "", text))
     text = re.sub(r"(?<=: )(?:True|False)\b", lambda found: named(found[0]), text)
     text = _INTERVAL.sub(_set_interval, text)
-    text = _ALONE.sub(lambda found: _set(found[1]), text)
+    text = _ALONE.sub(lambda found: found[1] if _is_threshold(found) else _set(found[1]), text)
     return _SIGN.sub(MINUS, re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖<|])", f" {MINUS} ", text))
 
 
@@ -123,6 +124,12 @@ def _set_interval(found: re.Match[str]) -> str:
     factor = 0.01 if found[2] else 1.0
     middle, low, high = (factor * one for one in values)
     return with_interval(middle, (low, high), percent=bool(found[2]), signed=signed)
+
+
+def _is_threshold(found: re.Match[str]) -> bool:
+    """Return whether a number of a text was chosen as a threshold: it has at most four digits, as 48.75."""
+    few = len(found[1].replace(".", "").lstrip("0")) <= 4 and "." in found[1]
+    return few and _COMPARED.search(found.string, 0, found.start()) is not None
 
 
 def _set(text: str) -> str:
