@@ -84,7 +84,7 @@ def inits_alone(experiment: Experiment) -> Experiment:
     """Return only the times from common initial values: others than the scales have, and more of the z^k network."""
     scales = {
         name: Scale(
-            lambda _, many=4 if name == "smoke" else 4000: of_inits(range(1000, 1040), range(2000, 2000 + many)),
+            lambda _, many=4 if name == "smoke" else 16_000: of_inits(range(6000, 6040), range(10_000, 10_000 + many)),
             trials=10,
             part="initial values with ten streams each",
         )
