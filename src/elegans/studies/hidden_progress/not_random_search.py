@@ -11,6 +11,7 @@ panel are in ``convergence-scaling``.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,14 +84,19 @@ def of_inits(most: Sequence[int], near: Sequence[int]) -> Sweep:
 def inits_alone(experiment: Experiment) -> Experiment:
     """Return only the times from common initial values: others than the scales have, and more of the z^k network."""
     scales = {
-        name: Scale(
-            lambda _, many=4 if name == "smoke" else 16_000: of_inits(range(6000, 6040), range(10_000, 10_000 + many)),
+        name: replace(
+            scale,
+            sweep=partial(_inits_alone, 4 if name == "smoke" else 16_000),
             trials=10,
             part="initial values with ten streams each",
         )
-        for name in experiment.scales
+        for name, scale in experiment.scales.items()
     }
     return replace(experiment, scales=scales, plot=None, findings=None)
+
+
+def _inits_alone(near: int, _: int) -> Sweep:
+    return of_inits(range(6000, 6040), range(10_000, 10_000 + near))
 
 
 def analyse(results: Results) -> Tables:
