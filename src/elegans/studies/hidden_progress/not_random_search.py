@@ -86,7 +86,7 @@ def inits_alone(experiment: Experiment) -> Experiment:
     scales = {
         name: replace(
             scale,
-            sweep=partial(_inits_alone, 4 if name == "smoke" else 16_000),
+            sweep=partial(_inits_alone, *((2, 4) if name == "smoke" else (40, 16_000))),
             trials=10,
             part="initial values with ten streams each",
         )
@@ -95,8 +95,8 @@ def inits_alone(experiment: Experiment) -> Experiment:
     return replace(experiment, scales=scales, plot=None, findings=None)
 
 
-def _inits_alone(near: int, _: int) -> Sweep:
-    return of_inits(range(6000, 6040), range(10_000, 10_000 + near))
+def _inits_alone(most: int, near: int, _: int) -> Sweep:
+    return of_inits(range(6000, 6000 + most), range(10_000, 10_000 + near))
 
 
 def analyse(results: Results) -> Tables:
