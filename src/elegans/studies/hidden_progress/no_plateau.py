@@ -459,7 +459,7 @@ EXPERIMENT = Experiment(
     claims=[no_plateau, faster_descent, relu_plateau],
     options={
         "parts": Option(
-            "all, or descent: only how fast the error of z^k networks falls; or phase: only whether they have a plateau",
+            "all, or descent: only how fast the error of z^k networks falls; or phase: only whether there is a plateau",
             parts(descent=descent_alone, phase=phase_alone),
         )
     },
