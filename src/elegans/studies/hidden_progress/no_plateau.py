@@ -236,7 +236,7 @@ def plot(tables: Tables) -> Figure:
     trials = table.groupby(list(CELL))["seed"].nunique().agg(["min", "max"]).unique()
     title_figure(
         figure,
-        "Wide polynomial networks leave their plateau sooner than ReLU networks",
+        "Wide cubic networks descend from the start; ReLU networks wait",
         f"({table['task.n'].iloc[0]}, 3) parity, {' to '.join(map(str, trials))} networks per curve, each over its "
         "own time to an error of 5%; lines: medians; bands: the middle 80% of networks; dotted: the end of a plateau",
     )

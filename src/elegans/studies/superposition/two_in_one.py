@@ -204,7 +204,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "as the optimum at all densities but at most one. The lower limit at 99% of the share of such rows is above 0.5, "
     "and the share itself is at least 95%; fails if the upper limit is below 0.95.",
     revised="At first importances went from 0.2 to 2 and densities from 0.05 to 0.95; which feature a network keeps "
-    "was not looked at, and only the number of densities with both was compared. The verdict was holds, and the new "
+    "was not checked, and only the number of densities with both was compared. The verdict was holds, and the new "
     "comparison gives the same on those tables, which we had seen when we changed it. The new ranges are the source's; "
     "they are run on new seeds.",
 )
