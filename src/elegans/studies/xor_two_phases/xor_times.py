@@ -218,8 +218,7 @@ def _beside_root(n: np.ndarray, values: np.ndarray, level: float) -> tuple[float
     "exponents lie above 1.5; undecided while one part is open.",
     revised="The four intervals were at 95% each. The claim held in part if only (a) was decided, although it failed "
     "nowhere. It is now undecided. The rule was changed after the tables had been seen. Four times as many runs, on "
-    "new "
-    "seeds, leave it undecided.",
+    "new seeds, leave it undecided.",
 )
 def near_linear(tables: Tables) -> Verdict:
     level, rows = LEVEL / 4, _runs(tables, RATES[:1])
