@@ -48,7 +48,7 @@ NEEDS = "10 trials at every k from 3 to 11, solved with some step size: elegans 
 
 
 def _trial(k: int, model: MLP | RandomReLU, rate: float, every: int, steps: int) -> Trial:
-    stopping = StoppingRule(error=0.005, every=every, consecutive=2)
+    stopping = StoppingRule(error=0.001, every=every, consecutive=2)
     training = Adam(learning_rate=rate, loss="hinge", steps=steps, batch_size=256, stopping=stopping)
     task = BiasedParity(n=16 * k + 1, k=k, support=tuple(range(k)))
     return Trial(task=task, regime=Online(), model=model, training=training)
