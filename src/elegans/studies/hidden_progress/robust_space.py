@@ -127,7 +127,7 @@ STARRED_PAPER = Space(dict.fromkeys(STARRED, GRID_RATES), PAPER.sizes, PAPER.deg
 def part(trials: int) -> Sweep:
     """Return a random draw of the published cells, lines over n, large batches and other losses.
 
-    Lines have five times the trials, so that their 10th percentiles are known where a quarter of the trials is solved.
+    Lines have five times the trials, so that their 10th percentiles are known where a quarter of the trials are solved.
     Each cell has first the learning rate that suits its network; ``further`` tries others where that does not suffice.
     """
     lines = LINES.sweep(5 * trials)
@@ -271,7 +271,7 @@ def plot(tables: Tables) -> Figure:
     first.set_yticks(range(len(networks)), [typeset(name) for name in networks])
     _shares(first, cells, networks)
     title_panels((first, second), ("One dot per setting", f"10th percentile of steps, n = {largest}"))
-    finding = f"In {int(cells['holds'].sum())} of {len(cells)} settings at least a fifth of the trials is solved"
+    finding = f"In {int(cells['holds'].sum())} of {len(cells)} settings at least a fifth of the trials are solved"
     task = (
         f"Parities of k of up to {largest} signs. A setting: network, (n, k), batch size B, initialisation and loss, "
         f"at its best learning rate; {trials_of(cells)} each. Right: hinge loss, uniform initialisation."
