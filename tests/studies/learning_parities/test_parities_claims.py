@@ -191,8 +191,11 @@ def test_biased_parities_are_decided_by_hinge_losses(claim, tables, expected):
     assert verdict("biased-parity", claim, tables) == expected
 
 
-def trainings(steps, seeds=10, spread=0.3, slow=math.inf):
-    """Return the networks' rows of ``biased-parity-scaling``: steps by k at one step size, ``slow`` at another."""
+def trainings(steps, seeds=10, spread=0.3, slow=math.inf, unsolved=0):
+    """Return the networks' rows of ``biased-parity-scaling``: steps by k at one step size, ``slow`` at another.
+
+    At the largest k, the first ``unsolved`` trials of both are not solved.
+    """
     noise = np.exp(np.random.default_rng(1).normal(0, spread, (len(steps), seeds)))
     rows = [
         {"k": k, "learning_rate": rate, "seed": seed, "steps": value * noise[place, seed]}
@@ -200,7 +203,8 @@ def trainings(steps, seeds=10, spread=0.3, slow=math.inf):
         for rate, value in ((0.03, own), (0.1, slow))
         for seed in range(seeds)
     ]
-    return pd.DataFrame(rows).assign(learner="network", size=scaling.WIDTH)
+    table = pd.DataFrame(rows).assign(learner="network", size=scaling.WIDTH)
+    return table.assign(steps=table["steps"].mask((table["k"] == max(steps)) & (table["seed"] < unsolved)))
 
 
 CUBIC, DOUBLING = ({k: cost(k) for k in scaling.STEPS} for cost in (lambda k: 5 * k**3, lambda k: 20 * 2**k))
@@ -211,6 +215,8 @@ CUBIC, DOUBLING = ({k: cost(k) for k in scaling.STEPS} for cost in (lambda k: 5 
     [
         (0, trainings(CUBIC), "holds"),
         (0, trainings(CUBIC, slow=10**6), "holds"),
+        (0, trainings(CUBIC, unsolved=2), "holds"),
+        (0, trainings(CUBIC, unsolved=3), "undecided"),
         (0, trainings(DOUBLING), "fails"),
         (2, trainings(CUBIC), "fails"),
         (0, trainings(CUBIC, seeds=9), "undecided"),
