@@ -308,6 +308,12 @@ def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, ele
         evidence.of_folder.cache_clear()
         elegans("verify", "majority.py", "--fresh")
         assert (json.loads(kept.read_text())["record"]["date"] != record["record"]["date"]) == is_run
+    record = json.loads(kept.read_text())
+    record["verdicts"]["own/more"]["rule"] = "another"  # a rule that has changed may have been chosen by these seeds
+    kept.write_text(json.dumps(record))
+    evidence.of_folder.cache_clear()
+    elegans("verify", "majority.py", "--fresh")
+    assert json.loads(kept.read_text())["record"]["first_seed"] > record["record"]["first_seed"]
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
 def missing(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
     """Return the pairs of ``decided`` that have no run on fresh seeds, or one that no longer serves.
 
-    A run no longer serves if it has fewer trials than the evidence, or if it is older and lacks trials that a rule asks
-    for: the experiment has had other cells since.
+    A run no longer serves if it has fewer trials than the evidence, if it was judged by another version of a rule, or
+    if it is older and lacks trials that a rule asks for: the experiment has had other cells since.
     """
     fresh = _runs()
     return [(one, names) for one, names in decided(of) if not _serves(fresh.get(one.path.name), one, names)]
@@ -73,6 +73,8 @@ def _runs() -> dict[str, Evidence]:
 
 def _serves(fresh: Evidence | None, evidence: Evidence, names: Iterable[str]) -> bool:
     if fresh is None or fresh.content["record"]["trials"] < evidence.content["record"]["trials"]:
+        return False
+    if any(fresh.verdicts[name]["rule"] != evidence.verdicts[name]["rule"] for name in names):
         return False
     older = fresh.content["record"]["date"] < evidence.content["record"]["date"]
     verdicts = [fresh.verdicts[name] for name in names]

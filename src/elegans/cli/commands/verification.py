@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="On seeds that no rule has seen, run every experiment whose trials or random draws decided a claim, least "
     "time per claim first, and keep the evidence in the study's folder `evidence/fresh`. Experiments that are there "
-    "with all trials are not run again.",
+    "with all trials, judged by the present rules, are not run again.",
 )
 @click.option("--study", metavar="NAME", help="With --fresh: only the claims of one study.")
 @click.option(
