@@ -233,7 +233,7 @@ def plot(tables: Tables) -> Figure:
     trials, draws = rows.loc[networks, "seed"].nunique(), others["seed"].nunique()
     setting = (
         f"Biased parities of k of 16k + 1 bits, networks of {WIDTH} neurons; "
-        f"dots: {trials} trials per k at the fastest step size, {draws} per number N of random ReLU features"
+        f"dots: the solved of {trials} trials per k at the fastest step size, {draws} per number N of random features"
     )
     title_panels((left, middle, right), titles, setting)
     figure_legend(figure, left, middle, right)
