@@ -41,6 +41,7 @@ def tickets(networks=24, steps=2000, wide=1.0, overlap=1.0, **changed):
         (tickets(), "holds", "holds"),
         (tickets(steps=2100), "holds in part", "holds"),
         (tickets(networks=30, wide=0.8), "holds in part", "holds"),
+        (tickets(steps=2100, fresh=1.0), "undecided", "fails"),
         (tickets(weight=0.4), "undecided", "holds"),
         (tickets(weight=0.0), "undecided", "undecided"),
         (tickets(weight=0.0, fresh=0.2), "undecided", "fails"),
@@ -54,7 +55,10 @@ def test_tickets_are_judged_by_their_share_their_time_and_what_fresh_networks_do
 
 
 def test_tickets_that_fail_need_more_steps_and_not_more_networks():
-    assert "300000 steps" in lottery.ticket_learns(tickets(weight=0.4)).needs
+    made = tickets(weight=0.4)
+    assert "300000 steps" in lottery.ticket_learns(made).needs
+    longer = {"networks": made["networks"].assign(budget=300_000)}
+    assert "600000 steps" in lottery.ticket_learns(longer).needs
 
 
 @pytest.mark.parametrize(("overlap", "expected"), [(1.0, "holds"), (0.0, "fails"), (0.2, "undecided")])

@@ -14,8 +14,7 @@ from scipy.stats import fisher_exact
 import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
-from elegans.studies.pareto_frontiers import few_examples
-from elegans.studies.pareto_frontiers.lottery_tickets import RETRAINED
+from elegans.studies.pareto_frontiers import few_examples, lottery_tickets
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import INITS, spaced, trial
 from elegans.training.engines import ENGINES
@@ -101,11 +100,22 @@ def test_tickets_share_their_networks_support_and_begin_with_its_neurons(results
         trials = [outcome.trial for outcome in store.outcomes()]
     wide = {trial.seed: trial for trial in trials if trial.model.width == 100}
     tickets = [trial for trial in trials if trial.model.init.kind == "ticket"]
-    assert len(wide) == 2 and 2 * 2 * RETRAINED <= len(tickets) <= 2 * 3 * RETRAINED
+    assert len(wide) == 2 and 2 * 2 * lottery_tickets.RETRAINED <= len(tickets) <= 2 * 3 * lottery_tickets.RETRAINED
     for ticket in tickets:
         parent = wide[ticket.model.init.seed]
         assert set(ticket.task.support) == set(parent.task.draw(parent.key("task")))
         assert ticket.seed >= 1_000_000
+
+
+@pytest.mark.compiles
+@pytest.mark.slow
+@needs_fused
+def test_tickets_train_twice_as_long_where_asked(tmp_path):
+    longer = lottery_tickets.EXPERIMENT.with_options({"parts": "longer"})
+    networks = run_experiment(longer, "smoke", out=tmp_path, seeds=2).tables["networks"]
+    assert set(networks["arm"]) == set(lottery_tickets.ARMS)
+    assert set(networks.loc[networks["arm"] == "wide", "budget"]) == {4000}
+    assert set(networks.loc[networks["arm"] != "wide", "budget"]) == {8000}
 
 
 @pytest.mark.parametrize("init", ["dense", "sparse:2"])

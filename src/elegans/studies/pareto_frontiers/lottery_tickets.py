@@ -7,10 +7,12 @@ neurons are chosen when the wide network is solved or (at the paper's scale, bot
 the norm of the incoming weights, and by its product with the output weight; the output bias is reset too; fresh
 networks have the wide network's distribution of two non-zero weights per neuron. The other neurons are the wide
 network's first k that are not among the strongest by either norm: neurons are independent and identically distributed,
-so the first are as good as random ones.
+so the first are as good as random ones. The part ``longer`` trains tickets and fresh networks for twice as many steps.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval, wilson
-from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts
 from elegans.models import MLP
 from elegans.plots.marks import band
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_figure, title_panels
@@ -34,6 +36,8 @@ FIRST_SEED = 1_000_000
 """Seeds of retrainings start here, above the wide networks' seeds: the two share no example."""
 RETRAINED = 5
 """How many times each ticket is trained."""
+LONGER = 2
+"""By what factor the part ``longer`` trains small networks for more steps than wide ones."""
 ARMS = {
     "wide": "wide network, 100 neurons",
     "weight": "its k strongest by |w|, rewound",
@@ -53,14 +57,26 @@ def wide(n: int, k: int, steps: int, every: int = 200) -> Trial:
     return trial(n, k, steps, every).replace("model.width", 100)
 
 
-def further(sweep: Sweep, results: Results, count: int) -> Sweep:
-    """Return the tickets of each wide network, each trained with several seeds, and as many fresh networks."""
+def further(sweep: Sweep, results: Results, count: int, *, factor: int = 1) -> Sweep:
+    """Return the tickets of each wide network, each trained with several seeds, and as many fresh networks.
+
+    They train ``factor`` times as long as the wide network may.
+    """
     retrained = [
         (network, range(first := FIRST_SEED + RETRAINED * parent.seed, first + RETRAINED))
-        for _, parent, tickets in _wide(results)
-        for network in (*tickets.values(), fresh_trial(parent))
+        for _, parent, tickets in _wide(results, factor)
+        for network in (*tickets.values(), _for(fresh_trial(parent), factor))
     ]
     return sum((grid(network, {}, seeds=seeds) for network, seeds in retrained), Sweep(()))
+
+
+def _for(trained: Trial, factor: int) -> Trial:
+    return trained.replace("training.steps", factor * trained.steps)
+
+
+def longer(experiment: Experiment) -> Experiment:
+    """Return the experiment with longer training of tickets and fresh networks."""
+    return replace(experiment, further=partial(further, factor=LONGER))
 
 
 def fresh_trial(parent: Trial) -> Trial:
@@ -68,11 +84,15 @@ def fresh_trial(parent: Trial) -> Trial:
     return parent.replace("model.width", parent.task.columns()["k"]).replace("training.stopping.stop", False)
 
 
-def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
+def _wide(results: Results, factor: int) -> list[tuple[int, Trial, dict[str, Trial]]]:
     """Return the wide networks: the position and the trial of each, and its tickets by their arm."""
     last = results.measures["strongest-neurons"].groupby("trial").last()
     parents = {int(place): results.trial(int(place)) for place in last.index}
-    return [(place, parent, ticket_trials(parent, last.loc[[place]].iloc[0])) for place, parent in parents.items()]
+    tickets = {place: ticket_trials(parent, last.loc[[place]].iloc[0]) for place, parent in parents.items()}
+    return [
+        (place, parent, {arm: _for(ticket, factor) for arm, ticket in tickets[place].items()})
+        for place, parent in parents.items()
+    ]
 
 
 def ticket_trials(parent: Trial, strongest: Mapping[str, Any] | pd.Series) -> dict[str, Trial]:
@@ -104,8 +124,9 @@ def analyse(results: Results) -> Tables:
     solved. Shares of tickets are means over wide networks of the share of their retrainings that solved; their
     intervals are Wilson's for as many trials as there are wide networks, because retrainings of one ticket are not
     independent. ``networks`` has the number of retrainings, the ``share`` solved, the ``times`` to solve, the
-    smallest ``first_error`` (at the first check), and the mean ``overlap``: how many of a neuron's non-zero initial
-    weights are on the support. The arm ``fresh`` has the networks whose seeds are derived from the wide network's.
+    ``budget`` of steps, the smallest ``first_error`` (at the first check), and the mean ``overlap``: how many of a
+    neuron's non-zero initial weights are on the support. The arm ``fresh`` has the networks whose seeds are derived
+    from the wide network's.
     """
     members = _members(results)
     curves = dict(iter(results.measures["curve"].groupby("trial")))
@@ -117,11 +138,16 @@ def analyse(results: Results) -> Tables:
     }
     first = {place: float(curve["error"].iloc[0]) for place, curve in curves.items()}
     solved_at = results.trials["solved_at"].astype(float)
-    members = members.assign(first_error=members["trial"].map(first), steps=members["trial"].map(solved_at))
+    members = members.assign(
+        first_error=members["trial"].map(first),
+        steps=members["trial"].map(solved_at),
+        budget=members["trial"].map(results.trials["training.steps"]),
+    )
     networks = members.groupby([*by, "parent"], sort=False, as_index=False).agg(
         trained=("steps", "size"),
         share=("steps", lambda steps: steps.notna().mean()),
         times=("steps", listed),
+        budget=("budget", "first"),
         first_error=("first_error", "min"),
         overlap=("overlap", "first"),
     )
@@ -138,9 +164,10 @@ def _members(results: Results) -> pd.DataFrame:
 
     Trials of one group are not independent. A ticket that is chosen in several ways appears in several arms.
     """
+    steps = results.trials["training.steps"]
     rows: list[tuple[Any, ...]] = []
     known: dict[str, list[tuple[Any, ...]]] = {}
-    for place, parent, tickets in _wide(results):
+    for place, parent, tickets in _wide(results, int(steps.max() // steps.min())):
         decay, stops = _decay_and_stop(parent)
         stratum = decay, "solved" if stops else "end"
         overlap = _overlap(parent)
@@ -291,4 +318,9 @@ EXPERIMENT = Experiment(
     probes=lambda trial: [StrongestNeurons(every=trial.steps, count=trial.task.columns()["k"])],
     further=further,
     claims=CLAIMS,
+    options={
+        "parts": Option(
+            "all, or longer: train tickets and fresh networks for twice as many steps", parts(longer=longer)
+        )
+    },
 )
