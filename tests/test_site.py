@@ -150,6 +150,13 @@ def test_numbers_in_reasons_are_set(kept: str, shown: str) -> None:
     assert numerals.set_numbers(kept) == shown
 
 
+def test_numbers_in_reasons_are_rounded_once() -> None:
+    exact = numerals.exact_numbers({"d": {"estimate": 1.36449, "limits": [1.23464, 1.49361]}, "p": 0.15648, "of": 12})
+    kept = "is 1.364 (1.235 to 1.494), p = 0.1565, of 12"
+    assert numerals.set_numbers(kept) == "is 1.36 (1.24 to 1.49), p = 0.157, of 12"
+    assert numerals.set_numbers(kept, exact) == "is 1.36 (1.23 to 1.49), p = 0.156, of 12"
+
+
 def test_minus_signs_are_set_in_text_alone() -> None:
     html = '<p class="a-1">in [-1, 1], 2-sparse, 17.2-27 <code>-1</code></p><span class="arithmatex">\\(-1\\)</span>'
     assert numerals.signed(html) == html.replace("[-1", "[−1")  # noqa: RUF001

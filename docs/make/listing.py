@@ -6,7 +6,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import quoted
 from formulas import GREEK, formatted
-from numerals import number, set_numbers, with_interval
+from numerals import exact_numbers, number, set_numbers, with_interval
 
 from elegans.cli.app import COMMANDS
 from elegans.cli.common import EXITS
@@ -133,18 +133,23 @@ def key_number(verdict: Mapping[str, Any]) -> str:
     return ""
 
 
-def set_in_page(text: str) -> str:
-    """Return a text of the evidence as HTML, with its formulas and numbers set, that Markdown leaves as it is."""
-    shown = set_numbers(formatted(escape(text, quote=False).replace("\n", " ")))
+def set_in_page(text: str, numbers: Any = None) -> str:
+    """Return a text of the evidence as HTML, with its formulas and numbers set, that Markdown leaves as it is.
+
+    Args:
+        numbers: the verdict's numbers, if the text is its reason: numbers of the text are rounded from these.
+    """
+    shown = set_numbers(formatted(escape(text, quote=False).replace("\n", " ")), exact_numbers(numbers))
     return _plain(re.sub(r"\belegans run [\w-]+ --scale \w+", r"<code>\g<0></code>", shown))
 
 
-def reason(text: str) -> str:
+def reason(text: str, verdict: Mapping[str, Any]) -> str:
     """Return a verdict's reason for a cell of a table, folded into a list of its parts if it is long."""
+    shown = partial(set_in_page, numbers=verdict["numbers"])
     if len(text) <= SHORT:
-        return set_in_page(text)
-    listed = "".join(f"<li>{set_in_page(part)}</li>" for part in divided(text))
-    return f"<details><summary>{set_in_page(text[:SHORT].rpartition(' ')[0])} …</summary><ul>{listed}</ul></details>"
+        return shown(text)
+    listed = "".join(f"<li>{shown(part)}</li>" for part in divided(text))
+    return f"<details><summary>{shown(text[:SHORT].rpartition(' ')[0])} …</summary><ul>{listed}</ul></details>"
 
 
 def _plain(text: str) -> str:
@@ -163,10 +168,10 @@ def why(claim: ClaimEntry) -> str:
         scale = min(entries()[claim.experiment].scales, key=_rank)
         return f"No run is kept. To decide it: <code>elegans run {claim.experiment} --scale {scale}</code>."
     because, needs = because_of(kept[1]), grouped(str(kept[1].get("needs", "")))
-    text = "" if because.startswith(LACKS) and because.endswith(needs) else reason(_sentence(because))
+    text = "" if because.startswith(LACKS) and because.endswith(needs) else reason(_sentence(because), kept[1])
     if needs:
         lead = "It" if needs.startswith("holds ") else LEADS[kept[1]["verdict"]]
-        text += f" {lead} {reason(needs.removesuffix(', and'))}."
+        text += f" {lead} {reason(needs.removesuffix(', and'), kept[1])}."
     return text.strip()
 
 
@@ -211,7 +216,7 @@ def other_runs(entry: Entry) -> str:
             if verdict and kept and kept[0].path != evidence.path:
                 options = "".join(f", {name} {value}" for name, value in evidence.content["options"].items())
                 cells = (f"{evidence.scale}{options}", f"`{claim.id}`", badge(verdict["verdict"]))
-                rows.append(f"| {' | '.join(cells)} | {reason(because_of(verdict))} |")
+                rows.append(f"| {' | '.join(cells)} | {reason(because_of(verdict), verdict)} |")
     if not rows:
         return ""
     head = ["| scale | claim | verdict | reason |", "| --- | --- | --- | --- |"]
@@ -281,7 +286,7 @@ def fresh_seeds() -> str:
     rows = []
     for each in found:
         if not each.agrees:
-            cells = (badge(each.verdict), badge(each.fresh["verdict"]), reason(because_of(each.fresh)))
+            cells = (badge(each.verdict), badge(each.fresh["verdict"]), reason(because_of(each.fresh), each.fresh))
             rows.append(f"| {_link(each.claim)} | {' | '.join(cells)} |")
     head = ["", "| claim | evidence | fresh seeds | why |", "| --- | --- | --- | --- |"]
     return "\n".join([text, *head, *rows]) if rows else text
@@ -441,7 +446,7 @@ def errata() -> str:
         if failing:
             rows = ["| claim that fails | measured or computed |", "| --- | --- |"]
             kept = [(claim, verdict_of(claim.id)) for claim in failing]
-            rows += [f"| {_claimed(claim)} | {reason(because_of(one[1]))} |" for claim, one in kept if one]
+            rows += [f"| {_claimed(claim)} | {reason(because_of(one[1]), one[1])} |" for claim, one in kept if one]
             parts.append(_as_cards("\n".join(rows)))
     return "\n\n".join(parts)
 

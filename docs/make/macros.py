@@ -41,7 +41,8 @@ def define_env(env: Any) -> None:
 
     def because(claim: str) -> str:
         """Return the reason of a claim's verdict."""
-        return listing.set_in_page(reason(quoted.verdict(claim)))
+        verdict = quoted.verdict(claim)
+        return listing.set_in_page(reason(verdict), verdict["numbers"])
 
     def findings(
         *path: str | int,

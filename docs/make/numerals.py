@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 MINUS = "−"  # noqa: RUF001
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -95,14 +96,19 @@ def _fixed(value: float, decimals: int, signed: bool = False, *, trimmed: bool =
     return sign + text
 
 
-def set_numbers(text: str) -> str:
-    """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages."""
+def set_numbers(text: str, exact: Mapping[str, float] | None = None) -> str:
+    """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages.
+
+    Args:
+        exact: by the form of a number in the text, which may be rounded, the number itself: it is rounded only once.
+    """
+    exact = exact or {}
     text = re.sub(r"\b(?:adamw?|sgd)\b(?=[:,])", lambda found: OPTIMISERS[found[0]], text)
     text = re.sub(r"\bsparse:(\d+)", r"\1-sparse", re.sub(r"\bsample:(\d+)", r"\1 examples", text))
     text = re.sub(r"(?<![\w.])(?:1e\+?300|inf)\b", "∞", re.sub(r"(?<![\w.)\]])-(?=0%)", "", text))
     text = re.sub(r"(?<=: )(?:True|False)\b", lambda found: named(found[0]), text)
-    text = _INTERVAL.sub(_set_interval, text)
-    text = _ALONE.sub(lambda found: found[1] if _is_threshold(found) else _set(found[1]), text)
+    text = _INTERVAL.sub(lambda found: _set_interval(found, exact), text)
+    text = _ALONE.sub(lambda found: found[1] if _is_threshold(found) else _set(found[1], exact), text)
     return _SIGN.sub(MINUS, re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖<|])", f" {MINUS} ", text))
 
 
@@ -116,9 +122,18 @@ def named(text: str) -> str:
     return words.replace(" percent", "%")
 
 
-def _set_interval(found: re.Match[str]) -> str:
+def exact_numbers(value: Any) -> dict[str, float]:
+    """Return the numbers of a verdict, at any depth, by their form with four significant digits, as reasons have it."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        return {shown: number for one in value for shown, number in exact_numbers(one).items()}
+    return {f"{value:.4g}": value} if isinstance(value, float) and math.isfinite(value) else {}
+
+
+def _set_interval(found: re.Match[str], exact: Mapping[str, float]) -> str:
     signed = found[1].startswith("+")
-    values = [float(found[place]) for place in (1, 3, 4)]
+    values = [exact.get(found[place], float(found[place])) for place in (1, 3, 4)]
     if not values[1] <= values[0] <= values[2]:
         return found[0]
     factor = 0.01 if found[2] else 1.0
@@ -132,13 +147,13 @@ def _is_threshold(found: re.Match[str]) -> bool:
     return few and _COMPARED.search(found.string, 0, found.start()) is not None
 
 
-def _set(text: str) -> str:
+def _set(text: str, exact: Mapping[str, float]) -> str:
     """Return a number of a text with at most three significant digits, or as it is where it has no more."""
     plain = text.lstrip("+-")
     digits = len(plain.partition("e")[0].replace(".", "").lstrip("0"))
     if "e" not in plain and (digits <= 3 or ("." not in plain and float(plain) < 10_000)):
         return text
-    return number(float(text), signed=text.startswith("+"))
+    return number(exact.get(text, float(text)), signed=text.startswith("+"))
 
 
 def signed(html: str) -> str:

@@ -265,7 +265,8 @@ def provenance(evidence: Evidence) -> str:
     cores = f"{machine['cores']} cores of {machine['processor']}"
     lines = [
         f"Command: `{record['command']}` ({evidence.setting}), {record['date'][:10]}",
-        f"Trials: {number(record['trials'])} in {number(record['cells'])} cells" + (f" ({states})" if states else ""),
+        f"Trials: {number(record['trials'])} in {number(record['cells'])} cell{'s' * (record['cells'] != 1)}"
+        + (f" ({states})" if states else ""),
         f"Time: {span(evidence.seconds)}; training {span(record['training_seconds'])} of processor time",
         f"Machine: {cores}, {machine['instruction_set']}, {machine['memory_gib']} GiB",
         f"Versions: {versions}",

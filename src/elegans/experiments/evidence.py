@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from elegans import discovery
 from elegans.display import displayed
 from elegans.errors import ClaimError, brief, printable, shown
-from elegans.experiments.words import UNDECIDED
+from elegans.experiments.words import LACKS, UNDECIDED
 from elegans.files import failure, readable, replaced, writable
 
 if TYPE_CHECKING:
@@ -193,15 +193,16 @@ def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
     """Return the evidence that speaks for a claim, at the scale nearest to the published setting, and its verdict.
 
     Evidence that lacks what the rule needs comes last. Of runs at one scale, runs with the experiment's own options
-    come first. The latest run counts, but a part of an experiment speaks for a claim only if it decides it.
+    come first. The latest run counts, but a part of an experiment speaks for a claim only if it decides it, or if it
+    has trials of more of the claim's parts.
     """
     judged = [evidence for evidence in collected() if claim in evidence.verdicts]
     measured = [evidence for evidence in judged if evidence.verdicts[claim]["numbers"]]
 
     def order(evidence: Evidence) -> tuple[Any, ...]:
-        options = evidence.content["options"]
-        open_part = "parts" in options and evidence.verdicts[claim]["verdict"] == UNDECIDED
-        return evidence.rank, open_part, bool({*options} - {"parts"})
+        options, verdict = evidence.content["options"], evidence.verdicts[claim]
+        open_part = "parts" in options and verdict["verdict"] == UNDECIDED
+        return evidence.rank, verdict["because"].count(LACKS), open_part, bool({*options} - {"parts"})
 
     latest = sorted(measured or judged, key=lambda evidence: str(evidence.content["record"]["date"]), reverse=True)
     best = min(latest, key=order, default=None)
