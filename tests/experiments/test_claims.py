@@ -552,7 +552,9 @@ def _speaks(tmp_path, monkeypatch, **pieces):
     """Return which of some pieces of evidence speaks: their scale, verdict, numbers, options and day."""
     kept = []
     for name, (scale, word, numbers, options, day) in pieces.items():
-        record, found = {"date": f"2026-01-{day:02}"}, {"a/x": {"verdict": word, "numbers": numbers}}
+        word, _, because = word.partition(": ")
+        verdict = {"verdict": word, "because": because, "numbers": numbers}
+        record, found = {"date": f"2026-01-{day:02}"}, {"a/x": verdict}
         content = {"scale": scale, "verdicts": found, "options": options, "record": record}
         kept.append(evidence.Evidence(tmp_path / f"{name}.json", content))
     monkeypatch.setattr(evidence, "collected", lambda: tuple(kept))
@@ -589,6 +591,9 @@ def test_a_part_speaks_for_a_claim_only_if_it_decides_it_and_then_the_latest_run
     assert best(("holds", 1), ("fails", 2)) == "part"
     assert best(("holds", 2), ("fails", 1)) == "whole"
     assert best(("undecided", 1), ("holds", 2), options=("parts", "group")) == "whole"
+    assert best(("undecided: this run lacks k = 4", 2), ("undecided", 1)) == "part"
+    assert best(("undecided: this run lacks k = 4", 1), ("undecided: k = 3: this run lacks k = 4", 2)) == "whole"
+    assert best(("undecided", 1), ("holds in part: this run lacks k = 4", 2)) == "part"
 
 
 def test_evidence_of_an_incomplete_run_is_refused(tmp_path):

@@ -194,15 +194,16 @@ def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
 
     Evidence that lacks what the rule needs comes last. Of runs at one scale, runs with the experiment's own options
     come first. The latest run counts, but a part of an experiment speaks for a claim only if it decides it, or if it
-    has trials of more of the claim's parts.
+    lacks trials of fewer of the claim's parts.
     """
     judged = [evidence for evidence in collected() if claim in evidence.verdicts]
     measured = [evidence for evidence in judged if evidence.verdicts[claim]["numbers"]]
 
     def order(evidence: Evidence) -> tuple[Any, ...]:
         options, verdict = evidence.content["options"], evidence.verdicts[claim]
-        open_part = "parts" in options and verdict["verdict"] == UNDECIDED
-        return evidence.rank, verdict["because"].count(LACKS), open_part, bool({*options} - {"parts"})
+        undecided = verdict["verdict"] == UNDECIDED
+        lacks = str(verdict["because"]).count(LACKS) if undecided else 0
+        return evidence.rank, lacks, "parts" in options and undecided, bool({*options} - {"parts"})
 
     latest = sorted(measured or judged, key=lambda evidence: str(evidence.content["record"]["date"]), reverse=True)
     best = min(latest, key=order, default=None)
