@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none
 from elegans.analysis.intervals import wilson
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.claims import IN_PART
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
@@ -131,7 +131,9 @@ def square_loss_noise(tables: Tables) -> Verdict:
     verdict = combine(parts)
     if verdict.verdict != IN_PART:
         return verdict
-    return verdict.but(needs="; ".join(f"{part.verdict} for {name}" for name, part in parts.items()))
+    first = sorted(parts.items(), key=lambda item: item[1].verdict != HOLDS)
+    words = {UNDECIDED: "is undecided"}
+    return verdict.but(needs="; ".join(f"{words.get(part.verdict, part.verdict)} for {name}" for name, part in first))
 
 
 def _ratio(tables: Tables, degree: int, level: float) -> Verdict:
