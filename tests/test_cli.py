@@ -107,7 +107,15 @@ BAD = {
     ),
     "unknown scale": (
         ["run", "success-frontier", "--scale", "smok"],
-        "success-frontier has no scale 'smok'; did you mean 'smoke'?",
+        "success-frontier has no scale 'smok'; known: smoke, laptop, ",
+    ),
+    "option of another experiment": (
+        ["run", "grokking", "--group", "S4"],
+        "no such option of grokking: --group; group-margins has it",
+    ),
+    "experiment to verify": (
+        ["verify", "grokking"],
+        "verify needs a claim, and grokking is an experiment; its claims: progress/",
     ),
     "no seeds": (
         ["run", "success-frontier", "--seeds", 0],

@@ -250,6 +250,12 @@ def counts() -> str:
     return "\n".join(rows)
 
 
+def revisions() -> str:
+    """Return how many claims have been revised, of all, in words."""
+    revised = [bool(claim.revised) for name in entries() for claim in find(name).claims]
+    return f"{sum(revised)} of {len(revised)} claims"
+
+
 def in_short() -> str:
     """Return in one sentence how many claims have which verdict."""
     total = Counter(map(word, claims().values()))

@@ -88,6 +88,7 @@ def define_env(env: Any) -> None:
         listing.results,
         listing.counts,
         listing.in_short,
+        listing.revisions,
         listing.expected,
         listing.fresh_seeds,
         listing.audit,

@@ -8,6 +8,7 @@ written as JSON and read back, and a class defined outside the package is a memb
 import difflib
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -101,7 +102,9 @@ class Component(BaseModel):
         other = members.get(cls.kind, cls)
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             owner = f"{other.__module__}.{other.__qualname__}"
-            raise TrialError(f"a kind must belong to one class: {cls.kind!r} is already {owner}")
+            files = [getattr(sys.modules.get(one.__module__), "__file__", None) for one in (cls, other)]
+            remedy = "; its file is loaded twice: import it or give its path, not both" if files[0] == files[1] else ""
+            raise TrialError(f"a kind must belong to one class: {cls.kind!r} is already {owner}{remedy}")
         members[cls.kind] = cls
 
     @classmethod

@@ -6,7 +6,10 @@ from typing import Any
 
 from elegans import discovery, records
 from elegans.errors import ExperimentError, TrialError, shown, suggest
-from elegans.experiments.registry import Entry
+from elegans.experiments.registry import Entry, entries
+
+FEW = 3
+"""How many experiments a message names."""
 
 
 def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[str], options: Sequence[str]) -> Any:
@@ -69,7 +72,11 @@ def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str])
     values = dict(pairs(extra))
     for name in values:
         if name not in experiment.options:
-            near = suggest(f"--{name}", [*options, *(f"--{option}" for option in experiment.options)])
+            owners = [entry.name for entry in entries().values() if name in entry.options]
+            known = [*options, *(f"--{option}" for option in experiment.options)]
+            more = [f"{len(owners) - FEW} more"] if len(owners) > FEW else []
+            have = f"; {' and '.join([', '.join(owners[:FEW]), *more])} {'have' if owners[1:] else 'has'} it"
+            near = have if owners else suggest(f"--{name}", known)
             raise ExperimentError(f"no such option of {experiment.name}: --{name.replace('_', '-')}{near}")
     return values
 

@@ -222,7 +222,7 @@ class Experiment:
         """Return a scale by its name."""
         if name not in self.scales:
             listed = f"; known: {', '.join(self.scales)}"  # the smallest first
-            raise ExperimentError(f"{self.name} has no scale {shown(name)}{suggest(name, list(self.scales), listed)}")
+            raise ExperimentError(f"{self.name} has no scale {shown(name)}{listed}")
         return self.scales[name]
 
     def setting(self, name: str) -> str:

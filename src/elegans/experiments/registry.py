@@ -239,7 +239,7 @@ def find_entry(name: str | Path, scale: str | None = None) -> Entry:
         raise ExperimentError(f"unknown experiment {shown(name)}{suggest(str(name), list(entries()), otherwise)}")
     if scale is not None and scale not in entry.scales:
         listed = f"; known: {', '.join(entry.scales)}"  # the smallest first
-        raise ExperimentError(f"{name} has no scale {shown(scale)}{suggest(scale, list(entry.scales), listed)}")
+        raise ExperimentError(f"{name} has no scale {shown(scale)}{listed}")
     return entry
 
 

@@ -76,7 +76,7 @@ def claims(
     from elegans.files import replaced, writable
     from elegans.store.export import write_csv
 
-    if claim is not None and _names_claim(claim):
+    if claim is not None and names_claim(claim):
         if csv is not None:
             raise ClaimError(f"--csv writes a list of claims: {claim} is a single claim")
         return _print(claim) if as_json else _show(claim)
@@ -116,7 +116,7 @@ def claims(
     return None
 
 
-def _names_claim(name: str) -> bool:
+def names_claim(name: str) -> bool:
     """Return whether a name is a claim's id or its last part, and not the name of another experiment."""
     from elegans.experiments.registry import claims as known, entries
 
@@ -150,13 +150,14 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
     first, _, rest = wanted.partition("/")
     alike = {name.partition("/")[2]: name for name in known if name.startswith(f"{first}/")} if rest else {}
     if alike:
-        near = difflib.get_close_matches(rest, alike, n=1, cutoff=0.6)
+        near = difflib.get_close_matches(rest, alike, n=1, cutoff=0.7)
         meant = (
             f"did you mean {alike[near[0]]!r}?" if near else f"`elegans claims {first}` lists claims that mention it"
         )
         return f"; {meant}"
-    names = [name for claim in known for name in (claim, claim.partition("/")[2])]
-    return nearest(wanted, names, "; `elegans claims` lists all, and a claim of your own file needs --import own.py")
+    names = known if rest else [name for claim in known for name in (claim, claim.partition("/")[2])]
+    find = suggest if rest else nearest
+    return find(wanted, names, "; `elegans claims` lists all, and a claim of your own file needs --import own.py")
 
 
 def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elegans.cli import completion
-from elegans.cli.commands.claims import check_study
+from elegans.cli.commands.claims import check_study, names_claim
 from elegans.cli.common import (
     FILE,
     Exit,
@@ -131,16 +131,15 @@ def _verify(
         evidence, verdict = decision or (None, None)
         chosen = scale or (evidence.scale if evidence else "")
         kept_seed = evidence.content["record"].get("first_seed", 0) if evidence else 0
+        say(f"{entry.id}, decided by {entry.experiment} at scale {chosen}")
         result = again(entry.experiment, chosen, evidence, kept_seed if first_seed is None else first_seed)
-        if len(entries) > 1:
-            say(entry.id)
         same &= _say_whether_same(result.record["verdicts"][entry.id], verdict, chosen)
     return Exit.OK if same else Exit.SOME_FAILED
 
 
 def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[ClaimEntry]":
     """Return a claim, the claims of a file, or with ``fresh`` the claims of a study or of all studies."""
-    from elegans.experiments.registry import claims as known, find_claim, is_file, own_experiments
+    from elegans.experiments.registry import claims as known, entries, find_claim, is_file, own_experiments
 
     if claim is None and not fresh:
         raise ClaimError("verify needs a claim or a file; only with --fresh does it verify all decided claims")
@@ -150,9 +149,12 @@ def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[Claim
     if claim is None:
         return [entry for entry in known().values() if study in (None, entry.study)]
     if not is_file(claim):
+        if claim in entries() and not names_claim(claim):
+            names = ", ".join(each.id for each in entries()[claim].claims) or "none"
+            raise ClaimError(f"verify needs a claim, and {claim} is an experiment; its claims: {names}")
         return [find_claim(claim)]
-    if entries := [each for experiment in own_experiments(claim) for each in experiment.claims]:
-        return entries
+    if own := [each for experiment in own_experiments(claim) for each in experiment.claims]:
+        return own
     raise ClaimError(f"a file to be verified must have a claim: {claim}")
 
 
@@ -166,7 +168,9 @@ def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again:
         if time.monotonic() + evidence.seconds > end:
             left += 1
             continue
-        result = again(evidence.experiment, evidence.scale, evidence, first_seed(evidence))
+        seed = first_seed(evidence)
+        say(f"{evidence.experiment} at scale {evidence.scale} on seeds from {seed}")
+        result = again(evidence.experiment, evidence.scale, evidence, seed)
         keep(result, evidence.study, evidence.content["options"], evidence.path.parent / FRESH)
         for name in names:
             words = (verdicts[name]["verdict"] for verdicts in (result.record["verdicts"], evidence.verdicts))
