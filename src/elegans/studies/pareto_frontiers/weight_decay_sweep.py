@@ -164,7 +164,8 @@ def moves(tables: Tables) -> Verdict:
             what = f"the largest ratio of these sizes ({shown})"
             ratio = float(np.nanmax(at) / np.nanmin(at))
             name = f"{init.partition(':')[0]}, success {word}"
-            parts[name] = by_interval(what, ratio, (low, high), above=FACTOR, error_rate=LEVEL / 4)
+            part = by_interval(what, ratio, (low, high), above=FACTOR, error_rate=LEVEL / 4)
+            parts[name] = part.but(needs=MORE) if part.verdict == UNDECIDED and ratio < FACTOR else part
     if any(part.verdict != FAILS for part in parts.values()):
         parts = {
             name: part.but(UNDECIDED, needs=MORE) if part.verdict == FAILS else part for name, part in parts.items()
