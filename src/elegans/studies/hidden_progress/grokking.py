@@ -117,20 +117,22 @@ def plot(tables: Tables) -> Figure:
     own = [each for each in sizes if (decay, each) in cells]
     chosen = dict.fromkeys([longest, (decays[0], size), (decay, own[-1]), (decay, own[0])])
     shown = [key for key in chosen if key in cells]
-    drawn = right.subplots(2, 2, sharex=True, sharey=True)
+    drawn = right.subplots(-(-len(shown) // 2), 2, sharex=True, sharey=True, squeeze=False)
     in_house_style(*drawn.ravel())
     for panel, key in zip(drawn.ravel(), shown, strict=False):
         error_lines(panel, cells[key], COLOURS[0], SOLVED)
     for panel in drawn.ravel()[len(shown) :]:
         panel.set_axis_off()
-    for panel in drawn[-1]:
+    for panel in drawn.ravel()[: len(shown)][-2:]:
         panel.set_xlabel("steps")
+        panel.tick_params(labelbottom=True)
     for panel in drawn[:, 0]:
         panel.set_ylabel("error")
     title_panels((ax, *drawn.ravel()), ("Delay in steps", *(f"m = {short(m)}, λ = {w:g}" for w, m in shown)))
     figure_legend(right, drawn[0, 0], columns=2)
     n, k = tables["table"][["task.n", "task.k"]].iloc[0]
     trials = [cell["trials"] for cell in summaries.values()]
+    each = " to ".join(map(str, dict.fromkeys([min(trials), max(trials)])))
     if longest in delays:
         finding = f"With {size:,} examples networks fit first and generalise {short(delays[longest])} steps later"
     else:
@@ -138,7 +140,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         finding,
-        f"({n}, {k}) parity, ReLU networks of width 100, {min(trials)} to {max(trials)} per cell. Numbers and colours "
+        f"({n}, {k}) parity, ReLU networks of width 100, {each} trials per cell. Numbers and colours "
         "in a: median delay from fit to generalisation, where half of the networks that fit generalise (grey: fewer); "
         f"below it, how many generalise. Frame: the cell of panel b. Dotted: an error of {SOLVED:.0%}.",
     )
