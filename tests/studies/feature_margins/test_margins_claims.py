@@ -267,11 +267,24 @@ S5 = {"group": "S5", "width": 2000, "r": 3, "init": "dense"}
     [(0.98, 0.96, "holds"), (0.98, 0.93, "holds"), (0.98, 0.5, "holds in part"), (0.5, 0.5, "fails")],
 )
 def test_small_groups_approach_the_largest_margin_if_both_do(s3, s4, expected):
-    tables = {"margins": pd.concat([ends([one] * 8, **GROUPS[name]) for name, one in (("S3", s3), ("S4", s4))])}
-    assert verdict("group-margins", "s3-s4-reach-largest-margin", tables) == expected
-    large = {"margins": ends([s4] * 6, **S5)}
-    alone = {0.96: "holds", 0.93: "holds", 0.5: "fails"}
-    assert verdict("group-margins", "s5-reaches-largest-margin", large) == alone[s4]
+    given = {"S3": s3, "S4": s4}
+    rows = [ends([given[name]] * 8, **(where | {"r": r})) for name, where in GROUPS.items() for r in (3, 2, 1)]
+    assert verdict("group-margins", "s3-s4-reach-largest-margin", {"margins": pd.concat(rows)}) == expected
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ({3: 0.93}, "holds"),
+        ({3: 0.5}, "undecided"),
+        ({3: 0.5, 2: 0.5}, "undecided"),
+        ({3: 0.5, 2: 0.5, 1: 0.5}, "fails"),
+        ({3: 0.5, 2: 0.95, 1: 0.5}, "holds in part"),
+    ],
+)
+def test_the_margin_of_s5_fails_only_at_every_power_of_the_penalty(ratios, expected):
+    rows = [ends([ratio] * 6, **(S5 | {"r": r})) for r, ratio in ratios.items()]
+    assert verdict("group-margins", "s5-reaches-largest-margin", {"margins": pd.concat(rows)}) == expected
 
 
 @pytest.mark.parametrize(
