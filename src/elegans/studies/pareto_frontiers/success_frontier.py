@@ -217,7 +217,7 @@ def none_to_all(tables: Tables) -> Verdict:
         limits = [share_limits(int(solved), int(trials), level / len(column)) for solved, trials in counts]
         spans.append(min(high for _, high in limits) < 0.2 and max(low for low, _ in limits) > 0.8)
     because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at {at}; "
-    because += f"{sum(spans)} go from below 20% to above 80%"
+    because += f"columns that go from below 20% to above 80%: {sum(spans)}"
     numbers = {"columns": len(rates), "widest": [span["min"], span["max"]], "spans": sum(spans)}
     tried = {(50, 3), (100, 3)} <= set(zip(cells["task.n"], cells["task.k"], strict=True))
     narrow = ((rates["min"] > 0.4) | (rates["max"] < 0.6)).all()
