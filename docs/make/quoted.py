@@ -229,7 +229,8 @@ def checks_table(evidence: Evidence) -> str:
 
     violated = table[~table["satisfied"]]
     counted = f"**{summary(table).partition(';')[0]}"
-    shown = f"; these failed:**\n\n{lines(violated)}" if len(violated) else ".**"
+    failed = f"; {'this' if len(violated) == 1 else 'these'} failed:**\n\n{lines(violated)}"
+    shown = failed if len(violated) else ".**"
     ordered = table.sort_values("satisfied", kind="stable")
     folded = lines(ordered).replace("\n", "\n    ")
     return f'{counted}{shown}\n\n??? note "Numbers: every check"\n\n    {folded}'

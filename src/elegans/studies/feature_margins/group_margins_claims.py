@@ -219,7 +219,7 @@ CLAIMS = (
         "fail; with Gaussian initial weights all 8 on S_3 have it.",
         revised="The error rate was 5% for each group; now both groups share an error rate of 2%, with the same "
         "verdict. The mean initial power had to be below one half, which random vectors on S_3 exceed (0.72); so S_3 "
-        "failed and the claim held in part, although its neurons begin at 0.73 and end as single irreps. Now the "
+        "failed and the claim held in part, although its neurons began at 0.73 and ended as single irreps. Now the "
         "initial power is compared with that of random vectors, and the claim holds. The rule was changed after "
         "seeing the tables, those on fresh seeds too. The statement was about every neuron, as in the source; it now "
         "names the neurons that count.",
