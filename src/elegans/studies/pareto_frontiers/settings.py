@@ -3,7 +3,8 @@
 Offline learning of sparse parities: a two-layer network is given a fixed sample of m examples of a k-sparse parity
 on n signs, and SGD trains all its parameters. Where the paper is silent: hinge loss (the theory's); non-zero
 initial weights of 1; biases and output weights as in the dense initialisation; minibatches drawn with replacement;
-success checked every 200 steps (250 at the scales part and paper); support, sample and network resampled for each trial.
+success checked every 200 steps (250 at the scales part and paper); support, sample and network resampled for each
+trial.
 """
 
 from collections.abc import Iterable, Sequence
