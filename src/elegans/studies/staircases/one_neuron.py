@@ -230,7 +230,7 @@ def plot(tables: Tables) -> Figure:
     )
     title_figure(
         figure,
-        "The number of examples grows with the dimension as the information exponent predicts",
+        "The number of examples grows with the dimension about as the information exponent predicts",
         "One neuron on the sphere learns $h_k(w^* \\cdot x)$, x normal; medians with 95% order-statistic intervals, "
         f"dashed: predicted growth; right: means of paths, n = {counted:,}, and the differential equation (lines)",
     )
@@ -394,7 +394,7 @@ def _difference(rows: pd.DataFrame, level: float) -> tuple[float, float, float]:
 
 EXPERIMENT = Experiment(
     name="one-neuron",
-    shows="One neuron learns a direction from dᵏ⁻¹ examples, k the information exponent, if its rate falls fast",
+    shows="The information exponent sets from how many examples one neuron learns a direction, if its rate falls fast",
     source="Ben Arous, Gheissari and Jagannath (2021), theorems 1.3 and 1.4",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
