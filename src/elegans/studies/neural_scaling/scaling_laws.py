@@ -177,7 +177,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [_exponents(arm, fitted.get(arm)) for arm in ARMS])
     title_figure(
         figure,
-        "The mean loss falls as a power of width, samples and steps, with exponents near two theories' predictions",
+        "The mean loss falls with width, samples and steps; fitted exponents lie near two theories' predictions",
         f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; ReLU "
         "networks, one dot each; exponents with 95% intervals",
     )
@@ -311,7 +311,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="scaling-laws",
-    shows="The mean loss falls as a power of width, samples and steps, with exponents near two theories' predictions",
+    shows="The mean loss falls with width, samples and steps; fitted exponents lie near two theories' predictions",
     source="sections 2 and 3, figure 2",
     scales={
         "smoke": Scale(partial(sweep, "smoke"), trials=1),
