@@ -158,9 +158,10 @@ def tends_to_the_largest(tables: Tables) -> Verdict:
     slopes = {f"{task}, r = {r:g}": _slope(rows[rows["penalty"] <= FITTED]) for (task, r), rows in groups}
     ones = float((exact[exact["task"] == CYCLIC]["ratio"] - 1).abs().max())
     least, most = min(slopes.values()), max(slopes.values())
-    because = f"1 - ratio has slopes in ln(1 / penalty) of {least:.3f} to {most:.3f}; mod 7: 1 within {ones:.1g}"
+    what = "slopes of ln(1 - ratio) in ln ln(1 / penalty)"
+    because = f"{what}: {least:.3f} to {most:.3f}; mod 7: 1 within {ones:.1g}"
     numbers = {
-        "slopes of 1 - ratio in ln(1 / penalty)": slopes,
+        what: slopes,
         "minimisers' ratios rise": rise,
         "largest deviation from 1 mod 7": ones,
         **_training(tables),
