@@ -324,7 +324,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [title for _, title in PANELS])
     title_figure(
         figure,
-        "Using each example twice helps with real-valued labels, but not with two-valued labels",
+        "Using each example twice helps with some real-valued labels, but not with two-valued labels",
         "One ReLU neuron on the sphere, examples until its overlap is 1/2; medians with 95% intervals; "
         "filled: each example used twice, open: one pass",
     )
@@ -352,7 +352,7 @@ def _draw(ax: Axes, times: pd.DataFrame, course: Course, colour: Any) -> None:
 
 EXPERIMENT = Experiment(
     name="reuse",
-    shows="A neuron that uses each example twice learns real-valued targets from O(d) examples, but not parities",
+    shows="A neuron that uses each example twice learns some real-valued targets from O(d) examples, but no parity",
     source="Dandi et al. (2024) and Arnaboldi et al. (2024): reuse of examples; the targets on signs are ours",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
