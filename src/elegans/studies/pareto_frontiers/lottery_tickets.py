@@ -296,8 +296,8 @@ def _arms(rows: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="lottery-tickets",
-    shows="The few neurons that a trained wide network relies on can learn alone from their initial values; others "
-    "cannot",
+    shows="The few neurons that a trained wide network relies on learn alone from their initial values more often than "
+    "others do",
     source="figure 5",
     scales={
         "smoke": Scale(lambda trials: grid(wide(20, 3, 4000), {}, seeds=trials), trials=4),
