@@ -148,6 +148,7 @@ def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
 )
 def test_numbers_in_reasons_are_set(kept: str, shown: str) -> None:
     assert numerals.set_numbers(kept) == shown
+    assert listing.set_in_page(kept).endswith(shown)
 
 
 def test_numbers_in_reasons_are_rounded_once() -> None:

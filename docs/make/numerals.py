@@ -103,6 +103,7 @@ def set_numbers(text: str, exact: Mapping[str, float] | None = None) -> str:
         exact: by the form of a number in the text, which may be rounded, the number itself: it is rounded only once.
     """
     exact = exact or {}
+    text = re.sub(rf"{MINUS}(?=\.?\d)", "-", text)  # of a text whose formulas are set
     text = re.sub(r"\b(?:adamw?|sgd)\b(?=[:,])", lambda found: OPTIMISERS[found[0]], text)
     text = re.sub(r"\bsparse:(\d+)", r"\1-sparse", re.sub(r"\bsample:(\d+)", r"\1 examples", text))
     text = re.sub(r"(?<![\w.])(?:1e\+?300|inf)\b", "∞", re.sub(r"(?<![\w.)\]])-(?=0%)", "", text))
