@@ -177,8 +177,8 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     setting=SETTING
     + ". The source names n = 200, k = 3 as a cell that shows it, and says that success returns at large "
     "samples, online training included; of these only online training is tried",
-    rule="Width 100, 50 trials per cell: Fisher's tests (2% over the four and over three looks) that success is rarer "
-    "at 100000 examples than at 10000, and rarer than online. Holds if both tests are significant for both "
+    rule="Width 100, at least 50 trials per cell: Fisher's tests (2% over the four and over three looks) that success "
+    "is rarer at 100000 examples than at 10000, and rarer than online. Holds if both tests are significant for both "
     "initialisations. Otherwise undecided, since another row may show it.",
     revised="The error rate was 2.5% for each of four tests; now it is 0.5% for each. The verdict is "
     "the same. With 50 trials per cell the claim held in part and, on fresh seeds, held; with 100 on new seeds it "
