@@ -132,7 +132,7 @@ def plot(tables: Tables) -> Figure:
     n, neurons = groups[0][1]["task.n"].iloc[0], min(own["weights"].value_counts().min() for _, own in groups)
     title_figure(
         figure,
-        "Random neurons have Fourier gaps of the majority's order, and training amplifies them",
+        "Many random neurons have Fourier gaps of the majority's order, and training amplifies them",
         f"Thresholds and sines of w·x with random w on {n} signs, {short(neurons)} neurons per histogram, all gaps "
         f"beyond the ends in the outermost bars; last panel: {DRAWN} sinusoidal neurons on a ({first['task.n']}, "
         f"{first['task.k']}) parity, dots where they are solved or stop",
@@ -324,7 +324,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="fourier-gaps",
-    shows="Random neurons have Fourier gaps of the majority's order, and training amplifies them",
+    shows="Many random neurons have Fourier gaps of the majority's order, and training amplifies them",
     source="appendix B.3.1, figures B.7 and B.8",
     scales={
         "smoke": Scale(lambda trials: gaps(9, (2,), (2,), (15, 2), trials), trials=20),
