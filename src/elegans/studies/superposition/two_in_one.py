@@ -214,9 +214,9 @@ def two_in_one(tables: Tables) -> Verdict:
     counted = differing(grid)
     if len(counted) < 8 or grid["density"].nunique() < 12 or grid["networks"].min() < 20:
         raise InsufficientData(needs)
-    agree = int((counted <= 1).sum())
-    verdict = by_share("rows that agree at all densities but one", agree, len(counted), above=0.5, level=LEVEL)
-    limit = by_share("rows that agree at all densities but one", agree, len(counted), above=0.95, level=LEVEL)
+    agree, what = int((counted <= 1).sum()), "rows that differ at one density at most"
+    verdict = by_share(what, agree, len(counted), above=0.5, level=LEVEL)
+    limit = by_share(what, agree, len(counted), above=0.95, level=LEVEL)
     if limit.verdict == "fails" or verdict.verdict == "fails":
         return limit
     return verdict if agree >= 0.95 * len(counted) else limit
