@@ -32,7 +32,7 @@ LOSS = 0.1
 RATES = (0.1, 0.05, 0.025)
 DIMENSIONS = (32, 64, 128, 256, 512)
 SEED = 0
-SIZES = "d = 32 to 512, 256 neurons, theta = 0.1, batches of 10d, 10 runs each (our choice: the source has none)"
+SIZES = "d = 32 to 512, 256 neurons, theta = 0.1, batches of 10d, 10 or more runs each (ours: the source has none)"
 
 
 def runs(dimensions: Sequence[int], rates: Sequence[float], width: int, trials: int, most: int) -> Sweep:
