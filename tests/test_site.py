@@ -263,8 +263,8 @@ def test_the_formula_of_a_docstring_becomes_a_paragraph_with_links() -> None:
 
 
 def test_products_and_bars_in_reasons_are_not_taken_for_markup() -> None:
-    assert listing.reason("x*y and |z|, x*z") == "x&#42;y and &#124;z&#124;, x&#42;z"
-    folded = listing.reason("a*b " * listing.SHORT)
+    assert listing.reason("x*y and |z|, x*z", {"numbers": {}}) == "x&#42;y and &#124;z&#124;, x&#42;z"
+    folded = listing.reason("a*b " * listing.SHORT, {"numbers": {}})
     assert folded.startswith("<details><summary>a&#42;b ") and "*" not in folded
 
 
