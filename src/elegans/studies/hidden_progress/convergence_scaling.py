@@ -235,7 +235,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: lines(("i", "ii"), (10, 16, 24), (2, 3), trials, steps=2000), trials=5),
         "laptop": Scale(lambda trials: lines(tuple(RATES)[:-1], SIZES, (2, 3, 4), trials), trials=50),
-        "part": Scale(part, trials=400, part="k from 2 to 5, 80 to 400 trials per point, without the transformer"),
+        "part": Scale(part, trials=400, part="k from 2 to 5, 50 to 400 trials per point, without the transformer"),
         "paper": Scale(lambda trials: lines(tuple(RATES), range(10, 41), range(2, 9), trials), trials=1000),
     },
     analyse=analyse,
