@@ -505,9 +505,10 @@ HEADS |= {"recent": 1.1, "earliest": 0.9, "copying": 0.1, "statistical": 0.01, "
         ("induction/heads-are-statistical", {}, {"recent": 3.0}, IN_PART),
         ("induction/heads-are-statistical", {}, {"recent": 3.0, "copying": 0.01, "explained": 0.1}, FAILS),
         ("induction/second-layer-first-transformer", {"alone": 0.045}, {}, HOLDS),
-        ("induction/second-layer-first-transformer", {"alone": 0.089}, {}, IN_PART),
+        ("induction/second-layer-first-transformer", {"alone": 0.095}, {}, IN_PART),  # beyond the untrained layer's
+        ("induction/second-layer-first-transformer", {"alone": 0.09}, {}, UNDECIDED),  # neither layer closes anything
         ("induction/second-layer-first-transformer", {"alone": 0.045, "second": 2000}, {}, UNDECIDED),  # ties
-        ("induction/second-layer-first-transformer", {"alone": 0.089, "second": 3000}, {"mixed_induction": 0.8}, FAILS),
+        ("induction/second-layer-first-transformer", {"alone": 0.095, "second": 3000}, {"mixed_induction": 0.8}, FAILS),
     ],
 )
 def test_claims_of_attention(claim, changes, heads, expected):

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, table
 from elegans.studies.induction_heads.rules import enough, first_at, gap_closed, most, runs_of
 
@@ -88,15 +87,17 @@ def statistical(tables: Tables) -> Verdict:
     setting=SETTING + "; not stated: any measure",
     rule="20 fresh seeds, k = 2 and 3. (a) The second layer comes first in most runs by three measures: masses risen "
     "by half, transplants of the layer alone, and transplants of all but the other layer; a tie counts for neither "
-    "layer. All three must hold; opposite ones hold in part. (b) The second layer of the first check within 15% of "
-    "the unigram line closes, in the final network, half of the way from the loss with the untrained second layer to "
-    "the final loss (fails at a tenth). (c) The final second layer, on "
+    "layer. All three must hold; opposite ones hold in part. (b) At the first check with a loss of at most 1.15 times "
+    "the unigram line, the second layer, put into the final network, closes more of the way from the loss with the "
+    "untrained layer to the final loss than the first layer does in the same way. (c) The final second layer, on "
     "top of the first layer from half the time to the transition, is within 20% of uniform attention (our choice). "
     "Sign tests; six parts share an error rate of 2%: 17 of 20 runs, and 18 for each of the measures in (a)",
     revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% per part, and ties counted for "
     "the first layer. The verdict was the same. (b) measured from the unigram line; but the final network with "
     "the untrained second layer loses more than unigrams do, so that (b) failed although the early layer closes about "
-    "a third. The rule was changed after the tables had been seen; the claim held in part, and is undecided.",
+    "a third. It then asked for half of the way, a tenth being too little, and the claim was undecided; but the source "
+    "says which layer the first drop belongs to, not how much of it is learned, so that (b) now compares the two. Both "
+    "changes were made after tables had been seen; the present evidence is of seeds drawn after the last one.",
 )
 def second_first(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 6
@@ -113,23 +114,24 @@ def second_first(tables: Tables) -> Verdict:
         for_first = sum(count >= least for count in first.values())
         part = "some measures: the evidence is not clear, as stated" if for_second and for_first else ""
         parts[f"(a) {cell}"] = decided(for_second == 3, for_first == 3, because, second, level, "more seeds", part=part)
-        parts[f"(b) {cell}"] = _early_second(np.array([_worth_of_second(run) for run in runs]), level)
+        parts[f"(b) {cell}"] = _first_drop(np.array([_closed_at_the_first_drop(run) for run in runs]), level)
         heads = _heads(tables, cell)
         near = (heads["mixed_induction"] / heads["uniform_induction"] - 1).abs() <= 0.2
         parts[f"(c) {cell}"] = most("the final second layer is uniform on an early first", near, runs=RUNS, level=level)
     return combine(parts)
 
 
-def _early_second(worth: np.ndarray, level: float) -> Verdict:
-    """Decide by the shares of the gap that the early second layer closes."""
-    verdict = most("the early second layer closes half of the gap", worth >= 0.5, runs=RUNS, level=level)
-    little = most("it closes a tenth at most", worth <= 0.1, runs=RUNS, level=level)
-    if verdict.verdict != HOLDS and little.verdict == HOLDS:
-        because = f"the early second layer closes {np.median(worth):.2g} of the gap"
-        return Verdict(FAILS, because, {"gap_closed": worth.tolist()}, verdict.error_rate)
-    if verdict.verdict == FAILS:
-        return verdict.but(UNDECIDED, needs="another measure: between a tenth and a half")
-    return verdict
+def _first_drop(closed: np.ndarray, level: float) -> Verdict:
+    """Decide by the shares of their gaps that the layers close; ties count for neither."""
+    one, two = np.median(closed, axis=0)
+    first, second = int((closed[:, 0] > closed[:, 1]).sum()), int((closed[:, 1] > closed[:, 0]).sum())
+    least = enough(RUNS, level)
+    because = (
+        f"after the first drop the second layer closes more of its gap than the first in {second} of {RUNS} runs, less "
+        f"in {first}; claimed of a typical run (at least {least}); medians {two:.2f} and {one:.2f}"
+    )
+    numbers = {"shown": second, "runs": RUNS, "closed": closed.tolist(), "first": float(one), "second": float(two)}
+    return decided(second >= least, first >= least, because, numbers, level, "more seeds")
 
 
 def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -147,14 +149,22 @@ def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
     }
 
 
-def _worth_of_second(run: pd.DataFrame) -> float:
-    """Return how far the second layer as it is after the first drop takes the final network from the untrained one."""
+def _closed_at_the_first_drop(run: pd.DataFrame) -> tuple[float, float]:
+    """Return the shares of their gaps that the layers close in the final network, as they are after the first drop.
+
+    A layer's gap is that between the final network with this layer untrained and the final network. Without a drop
+    neither layer closes any of it.
+    """
     evaluated = run.dropna(subset="intact")
-    fallen = evaluated[(evaluated["intact"] / evaluated["line.unigram"] - 1).abs() <= 0.15]
+    fallen = evaluated[evaluated["intact"] <= 1.15 * evaluated["line.unigram"]]
     if fallen.empty:
-        return 0.0
+        return 0.0, 0.0
     best = float(evaluated["intact"].iloc[-1])
-    return float(gap_closed(fallen["layer2_alone"].iloc[0], evaluated["layer2_alone"].iloc[0], best))
+    first, second = (
+        float(gap_closed(fallen[name].iloc[0], evaluated[name].iloc[0], best))
+        for name in ("layer1_alone", "layer2_alone")
+    )
+    return first, second
 
 
 CLAIMS = (ends_as_induction_head, statistical, second_first)
