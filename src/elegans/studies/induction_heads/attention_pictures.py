@@ -204,7 +204,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": too_short(40),
         "laptop": Scale(main_networks, trials=10),
-        "part": Scale(settled_networks, trials=20, part="learning rate 1e-3"),
+        "part": Scale(settled_networks, trials=40, part="learning rate 1e-3"),
         "paper": Scale(thesis_networks, trials=20),
     },
     analyse=analyse,
