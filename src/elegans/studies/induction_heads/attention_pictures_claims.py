@@ -99,7 +99,7 @@ def statistical(tables: Tables) -> Verdict:
     "a third. It then asked for half of the way, a tenth being too little, and the claim was undecided; but the source "
     "says which layer the first drop belongs to, not how much of it is learned, so that (b) now compares the two. Both "
     "changes were made after tables had been seen. On 20 seeds drawn after the last one (b) held, but (a) was open "
-    "(17 of 20 by masses), so that 40 others are now asked for.",
+    "(17 of 20 by masses), so that 40 others were asked for. On these (a) is open at k = 2 alone, by one run.",
 )
 def second_first(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 6
