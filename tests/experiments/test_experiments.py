@@ -293,7 +293,7 @@ def test_the_paper_scale_is_the_published_grid():
     [
         ("success-frontiers", "smoke", None, "did you mean 'success-frontier'"),
         ("grokking-by-moonlight", "smoke", None, "`elegans list` lists all"),
-        ("success-frontier", "labtop", None, "did you mean 'laptop'"),
+        ("success-frontier", "labtop", None, "known: smoke, laptop, part"),
         ("success-frontier", "smoke", 0, "seeds must be at least 1: seeds=0"),
     ],
 )
