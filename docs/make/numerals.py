@@ -100,7 +100,7 @@ def set_numbers(text: str, exact: Mapping[str, float] | None = None) -> str:
     """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages.
 
     Args:
-        exact: by the form of a number in the text, which may be rounded, the number itself: it is rounded only once.
+        exact: the exact value of each number by its form in the text, which may be rounded; so it is rounded only once.
     """
     exact = exact or {}
     text = re.sub(rf"{MINUS}(?=\.?\d)", "-", text)  # of a text whose formulas are set

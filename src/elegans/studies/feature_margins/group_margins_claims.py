@@ -143,8 +143,8 @@ SETTING_LARGE = (
     "which neurons count"
 )
 APPROACHES = (
-    "Median over seeds of the last ratio to the largest margin: holds if it is at least 0.90, fails below, and at "
-    "r = 1 and 2 as well (our threshold; one-sided limits, which are order statistics, 2% in all). "
+    "Median over seeds of the last ratio to the largest margin: holds if it is at least 0.90, fails if it is "
+    "below, at r = 1 and 2 as well (our threshold; one-sided limits, which are order statistics, 2% in all). "
 )
 EASED = (
     "Holds asked for 0.95, and from 0.90 on the claim held in part. Even an exact minimiser at the published penalty "
