@@ -76,7 +76,9 @@ def _for(trained: Trial, factor: int) -> Trial:
 
 def longer(experiment: Experiment) -> Experiment:
     """Return the experiment with longer training of tickets and fresh networks."""
-    return replace(experiment, further=partial(further, factor=LONGER))
+    words = "tickets and fresh networks train twice as long"
+    scales = {name: replace(scale, part=words) for name, scale in experiment.scales.items()}
+    return replace(experiment, scales=scales, further=partial(further, factor=LONGER))
 
 
 def fresh_trial(parent: Trial) -> Trial:
