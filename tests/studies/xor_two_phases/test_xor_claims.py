@@ -25,7 +25,8 @@ from elegans.studies.xor_two_phases import (
 )
 from elegans.studies.xor_two_phases.models import DimmedSphereInit, HeldMLP
 from elegans.studies.xor_two_phases.reference import heavy_network, on_sphere, signs, steps
-from elegans.studies.xor_two_phases.xor_phases_claims import FALL, FALLING, GROWING
+from elegans.studies.xor_two_phases.xor_phases import lemma
+from elegans.studies.xor_two_phases.xor_phases_claims import FALL, FALLING, GROWING, WITHIN, WITHIN_SIZES
 
 PHASES = {claim.id: claim for claim in xor_phases.EXPERIMENT.claims}
 RATE = 1 / math.sqrt(2 * math.pi)
@@ -186,6 +187,31 @@ SLOW = 0.001 * np.exp(0.2 * np.linspace(0, 10, 21))
 )
 def test_claims_on_phases_are_decided_by_their_runs(name, changes, expected):
     assert PHASES[f"xor/{name}"].decide(phases(**changes)).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "holds"),
+        ({"noise": 1.0}, "undecided"),  # the lemma is about large d
+        ({"tenth": 0.1}, "undecided"),
+        ({"weight_square": 0.55}, "undecided"),  # below 0.25 + sqrt(0.1) with the step of 0.1, and theta is smaller
+    ],
+)
+def test_the_end_of_the_first_phase_is_judged_within_the_hypotheses_of_its_lemma(changes, expected):
+    runs = [run_columns(n, WITHIN, seed, np.log(n) ** -FALL, **changes) for n in WITHIN_SIZES[1:] for seed in range(56)]
+    claim, first = PHASES["xor/phase-one-output"], WITHIN_SIZES[0]
+    with pytest.raises(InsufficientData, match=rf"56 runs at d = {first}, both layers .* eta = theta"):
+        claim.decide({"table": table_of(runs)})
+    runs += [run_columns(first, WITHIN, seed, np.log(first) ** -FALL, **changes) for seed in range(56)]
+    assert claim.decide({"table": table_of(runs)}).verdict == expected
+
+
+def test_runs_of_the_lemma_are_within_its_hypotheses():
+    for cell in lemma(WITHIN_SIZES, 256, 56).cells:
+        theta = math.log(cell.task.n) ** -FALL
+        assert cell.model.init.radius == theta >= cell.training.learning_rate
+        assert 0 <= cell.training.batch_size - cell.task.n / theta**2 < 1
 
 
 def test_claims_on_phases_ask_for_their_dimensions_and_for_enough_runs():

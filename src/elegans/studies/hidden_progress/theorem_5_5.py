@@ -117,6 +117,27 @@ def readouts(sizes: Mapping[int, Sequence[int]], trials: int) -> Sweep:
     return Sweep.of(cells, min(trials, claims.STEPS))
 
 
+def losses_alone(experiment: Experiment) -> Experiment:
+    """Return only the networks whose smallest loss the theorem bounds."""
+    shown = features((15,), (), {}, 1001, 2)
+
+    def sweep(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
+        return shown + Sweep.of([printed_trial(n, k, steps) for n, k in sizes], trials)
+
+    pairs = [(n, k) for n, k in claims.SIZES if k == 2]
+    sweeps = {
+        "smoke": (pairs[:1], 401, 1),
+        "laptop": (pairs, 5001, 5),
+        "part": (claims.SIZES, 5001, claims.LOSSES),
+        "paper": (claims.SIZES, 20_001, claims.LOSSES),
+    }
+    scales = {
+        name: Scale(partial(sweep, sizes, steps), trials=trials, part="the networks whose loss the theorem bounds")
+        for name, (sizes, steps, trials) in sweeps.items()
+    }
+    return replace(experiment, scales=scales)
+
+
 def readouts_alone(experiment: Experiment) -> Experiment:
     """Return only the steps that its readouts take, at k = 2 and 4."""
     shown = features((15, 31), (), {}, 1001, 2)
@@ -286,6 +307,11 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=claims.CLAIMS,
-    options={"parts": Option("all, or readouts: only the steps that readouts take", parts(readouts=readouts_alone))},
+    options={
+        "parts": Option(
+            "all, or readouts: only the steps that readouts take; or losses: only the losses that the theorem bounds",
+            parts(readouts=readouts_alone, losses=losses_alone),
+        )
+    },
     lines={("regime.size", "task.n"): lines},
 )

@@ -9,6 +9,8 @@ other thetas, or take steps of another size.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts
 from elegans.models import MLP, SphereInit
 from elegans.plots.marks import band, curves
 from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_figure, title_panels
@@ -39,6 +41,8 @@ from elegans.studies.xor_two_phases.xor_phases_claims import (
     MARGINS,
     RUNS,
     VARIED,
+    WITHIN,
+    WITHIN_SIZES,
     balance,
     growth,
     surrogate_error,
@@ -48,8 +52,8 @@ from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
-TIME = 40
-"""The time eta t of every run."""
+TIME, TIME_OF_PHASE_ONE = 40, 16
+"""The time eta t of every run, and of runs for the end of the first phase, which is near 8."""
 PARTS = ("weight_square", "output_square", "noise", "heaviness", "excess", "moved", "drift")
 HELD_OUT = ("largest", "tenth", "heavy_share", "heavy_mass", "heavy_signal")
 CLUSTERS = (r"$\mu_1$", r"$-\mu_1$", r"$\mu_2$", r"$-\mu_2$")
@@ -64,9 +68,10 @@ def run(
     theta: float = THETA,
     frozen: float | None = None,
     rate: float = LEARNING_RATE,
+    batch_size: int | None = None,
 ) -> Trial:
-    """Return a run of minibatches of n / 0.1; ``frozen`` is the size of frozen output weights."""
-    size = round(n / THETA)
+    """Return a run of minibatches of n / 0.1 by default; ``frozen`` is the size of frozen output weights."""
+    size = batch_size or round(n / THETA)
     base = trial(XOR(n=n), width=width, batch_size=size, steps=steps, every=every, theta=theta, rate=rate)
     if frozen is None:
         return base
@@ -89,6 +94,30 @@ def paper(trials: int) -> Sweep:
         for rate, theta in VARIED
     ]
     return Sweep(((run(64, 256, 400, 5), whole), *frozen, (run(256, 256, 400, 5), whole), *falling, *varied))
+
+
+def lemma(sizes: Sequence[int], width: int, trials: int) -> Sweep:
+    """Return runs within the hypotheses of Lemma 4.1: theta = log(n)^-2, steps of theta, batches of n / theta^2."""
+    cells = []
+    for n in sizes:
+        theta = math.log(n) ** -FALL
+        steps, size = round(TIME_OF_PHASE_ONE / theta), math.ceil(n / theta**2)
+        cells.append(run(n, width, steps, max(1, steps // 80), theta=theta, rate=theta, batch_size=size))
+    return Sweep.of(cells, trials)
+
+
+def lemma_alone(experiment: Experiment) -> Experiment:
+    """Return only the runs within the hypotheses of Lemma 4.1."""
+    sweeps = {"smoke": ((8,), 64, 1), "laptop": ((16, 32), 256, 6), "paper": (WITHIN_SIZES, 256, RUNS)}
+    scales = {
+        name: Scale(
+            partial(lemma, sizes, width),
+            trials=trials,
+            part="runs within the hypotheses of Lemma 4.1",
+        )
+        for name, (sizes, width, trials) in sweeps.items()
+    }
+    return replace(experiment, scales=scales)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -127,7 +156,9 @@ def _predicted(run: pd.DataFrame, one: Trial) -> pd.DataFrame:
     """Return a run with its arm, and with the predictions of the surrogate map and the clean margin's equation."""
     assert isinstance(one.training, SGD) and isinstance(one.model, MLP) and isinstance(one.model.init, SphereInit)
     key = one.training.learning_rate, one.model.init.radius
-    both = varied_arm(*key) if key in VARIED else BOTH if one.model.init.radius == THETA else FALLING
+    rate, theta = key
+    both = varied_arm(*key) if key in VARIED else WITHIN if rate == theta != THETA else FALLING
+    both = BOTH if key == (LEARNING_RATE, THETA) else both
     frozen = FROZEN if one.model.init.output == 1.0 else FROZEN_SMALL
     steps, rate = run["step"].to_numpy(int), one.training.learning_rate
     weight, output = mean_field_of(one.model, one.model.initialise(one.key("init"), one.task))
@@ -246,7 +277,7 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
         "smallest_zeta_over_asked": [(run["zeta"] / run["asked"]).min() for run in runs],
         "largest_excess": [run["excess"].max() for run in runs],
     }
-    if rows["arm"].iloc[0] in (BOTH, FALLING):
+    if rows["arm"].iloc[0] in (BOTH, FALLING, WITHIN):
         small = [run[(run["signal"] < run["rest"] / 2).cummin()] for run in runs]
         margins = [run["predicted_margin"] / run[MARGINS].mean(axis=1) for run in runs]
         stated |= {
@@ -272,4 +303,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
+    options={"parts": Option("all, or lemma: only runs within the hypotheses of Lemma 4.1", parts(lemma=lemma_alone))},
 )
