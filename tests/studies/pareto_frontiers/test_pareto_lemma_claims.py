@@ -7,14 +7,14 @@ import pytest
 from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
-from elegans.studies.pareto_frontiers import selection_lemmas, statistical_queries, without_descent
+from elegans.studies.pareto_frontiers import selection_lemmas, selection_samples, statistical_queries, without_descent
 from elegans.studies.pareto_frontiers.theory import neurons
 
 THEORY = {claim.id: claim for module in (selection_lemmas, statistical_queries) for claim in module.CLAIMS}
 MISPRINTS = {
     "the Fourier weight as a share of 2 rho, as printed in the proof",
     "smallest loss of a readout of the ideal features, as printed",
-    "probability of loss above 7 epsilon, k = 4, offset 0.0625, T as printed",
+    "probability of loss above 7 epsilon, k = 4, offset 0.0625, the proof's rates, T as printed in the proof",
     "Claim 1: loss as a share of B ||psi||, as printed in the proof",
     "missing probability with r' as printed",
     "relative deviation of the ratio, as printed",
@@ -47,6 +47,23 @@ def test_every_lemma_has_checks_and_only_misprints_are_violated():
     rows = selection_lemmas.EXPERIMENT.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
     assert set(rows["claim"]) == {claim.id for claim in selection_lemmas.CLAIMS}
     assert set(rows.loc[~rows["satisfied"], "check"]) == MISPRINTS
+
+
+def test_features_that_move_along_the_readout_reach_the_bound_and_exceed_it_with_the_largest_entry():
+    generator = np.random.default_rng(0)
+    first, readout, y = generator.standard_normal((64, 5)), generator.standard_normal(5), generator.choice([-1, 1], 64)
+    share, entrywise = selection_samples.along_readout(first, readout, y, 0.3)
+    assert share == pytest.approx(1)
+    assert entrywise > 1.2
+
+
+@pytest.mark.compiles
+def test_the_printed_steps_suffice_with_some_rates_and_not_with_those_of_the_proof():
+    """k = 4, where the factor B^2 that the proof has lost is largest; its rates decide nothing."""
+    rows = pd.DataFrame(selection_samples.readout_descent(20, False, 0)).set_index("check")["satisfied"]
+    event = "probability of loss above 7 epsilon, k = 4, offset 0.0625"
+    assert rows[f"{event}, printed T, best of three schedules"]
+    assert not rows[f"{event}, the proof's rates, T as printed in the proof"]
 
 
 def test_the_printed_sign_of_c_fails_for_four_coordinates():
