@@ -9,6 +9,7 @@ from test_xor_gradients import draw, networks
 import elegans as el
 from elegans import theory
 from elegans.boolean.fourier import sign_table
+from elegans.studies.xor_two_phases.reference import lopsided_network
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
 
@@ -179,6 +180,16 @@ def test_the_printed_least_slope_forgets_the_norm_of_the_clusters():
     for random_weight, random_output in networks(5, 6, 20):
         slopes = theory.xor_slope(theory.xor_margins(random_weight, random_output))
         assert slopes.min() >= theory.xor_least_slope(theory.xor_heaviness(random_weight, random_output))
+
+
+@pytest.mark.parametrize(("scale", "broken"), [(1.0, False), (2.0, True), (5.0, True)])
+def test_signal_heavy_networks_on_one_cluster_break_the_printed_least_slope(scale, broken):
+    network = lopsided_network(400, 6, scale)
+    assert theory.xor_signal_heavy(*network, 0.9 * math.exp(-10 * scale), scale=scale).holds
+    assert theory.xor_heaviness(*network) == pytest.approx(scale)
+    least = theory.xor_slope(theory.xor_margins(*network)).min()
+    assert least >= theory.xor_least_slope(theory.xor_heaviness(*network))
+    assert (least < theory.xor_least_slope(theory.xor_heaviness(*network), "printed")) == broken
 
 
 @pytest.mark.parametrize("noise", [1e-3, 1e-2])

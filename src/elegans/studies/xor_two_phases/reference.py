@@ -37,6 +37,21 @@ def random_networks(generator: np.random.Generator, count: int, p: int, d: int) 
         yield weight, output
 
 
+def lopsided_network(p: int, d: int, scale: float) -> Network:
+    """Return a signal-heavy network of neurons along the signal, 1% of them on each cluster and 97% on the first.
+
+    Source: it meets Definition 4.2 for every zeta up to exp(-10 H).
+
+    Args:
+        p: a multiple of 100.
+        d: at least 2.
+        scale: H, which is also E||w||^2 and E||a w||.
+    """
+    cluster = np.repeat(np.arange(4), [p - 3 * (p // 100), *[p // 100] * 3])
+    weight = math.sqrt(scale) * np.pad(CLUSTERS[cluster], ((0, 0), (0, d - 2)))
+    return weight, np.where(cluster < 2, 1.0, -1.0) * np.linalg.norm(weight, axis=1)
+
+
 def heavy_network(
     generator: np.random.Generator, p: int, d: int, zeta: float, scale: float = 1.0, one_sided: bool = False
 ) -> Network:
