@@ -38,7 +38,7 @@ def analyse(results: Results) -> Tables:
     """Return the table ``checks``; sequences and runs are drawn from the run's first seed."""
     scale, seed = results.scale, results.first_seed
     drifts = (*_drifts(*RUNS[scale], seed), *_printed(RUNS[scale][0], seed), *_trend(*TRENDS[scale], seed))
-    return checks([*_online(SEQUENCES[scale], seed), *drifts])
+    return checks([*_online(SEQUENCES[scale], seed), *drifts, *_as_far_as_allowed(seed)])
 
 
 class Convex(NamedTuple):
@@ -187,6 +187,20 @@ def _loss_ratios(
     return ratios
 
 
+def _as_far_as_allowed(first_seed: int) -> Iterator[dict[str, Any]]:
+    """Yield Lemma 16's ratio where each neuron moves along an input by exactly the bounds of Lemma 15."""
+    generator, ratios = np.random.default_rng([16, first_seed]), []
+    for size, decay, step in itertools.product((1, 30), (0.0, K / N), (1, 10, 100)):
+        bound, x = biased_drift(N, K, 1e-3, step, decay), generator.choice((-1.0, 1.0), N) / math.sqrt(N)
+        weight, readout = np.tile(CAP / 2 * x, (size, 1)), np.full((1, size), 0.1)
+        before, after = (
+            np.clip((weight + part * bound.weight * x) @ x + part * bound.bias, 0, CAP)[None] @ readout.T
+            for part in (0, 1)
+        )
+        ratios += _loss_ratios(readout, before, after, 1e-3, step, decay)
+    yield check(LOSS, "change of the loss over the bound, neurons moved as far as Lemma 15 allows", ratios, 1 + 1e-9)
+
+
 def _trend(widths: tuple[int, ...], seeds: int, steps: int, first_seed: int) -> Iterator[dict[str, Any]]:
     """Yield the slope, in the logarithm of q, of the drift at the printed steps relative to the first layer's norm."""
     slopes = []
@@ -219,11 +233,12 @@ CLAIMS = (
         "same without lambda.",
         source="Lemma 15, sketch in section 5",
         setting="eta and lambda in [0, 1/2]; the bound on first-layer weights is printed without a plus sign and with "
-        "a factor t more, as 6 eta^2 t^2 + (eta t k/sqrt(n)) (2 eta t^2 lambda n/k); Lemma 16 uses the sum of three "
-        "terms that is stated here",
+        "a factor 2 and a factor t more, as 6 eta^2 t^2 + (eta t k/sqrt(n)) (2 eta t^2 lambda n/k); Lemma 16 uses the "
+        "sum of three terms that is stated here. We prove this sum for n >= (1 + sqrt(k))^2 alone, which is 8 at k = 3",
         rule="Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, with 1, 10 and 100 times the printed "
-        "step size, weight decay 0 and k/n. No ratio of drift to bound may exceed 1, and at the printed steps the "
-        "drift relative to the first layer must fall with q in 6 of 6 seeds (1/64 by chance). The printed bound is "
+        "step size, weight decay 0 and k/n. At every 20th step no ratio of drift to bound may exceed 1. At the printed "
+        "steps the drift relative to the first layer must fall with q in 6 of 6 seeds (1/64 by chance); the lemma does "
+        "not say this (our addition). The printed bound is "
         "tested in ten steps of size 1e-4. Fails on any violation, but holds with correction if only the printed bound "
         "is violated.",
         revised="Five seeds judged the fall with q, with an error rate of 1/32; we computed a sixth. The verdict is "
@@ -237,8 +252,11 @@ CLAIMS = (
         "example's loss by at most 2 ||u*||_2 sqrt(||u*||_0) times the drift bound.",
         source="Lemma 16",
         setting="as Lemma 15, any u*",
-        rule="The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change ever exceeds "
-        "the bound.",
+        rule="The runs of Lemma 15, three second layers, both labels of 200 inputs, at every 20th step; and neurons "
+        "that move along an input by exactly the bounds of Lemma 15, with 1 and 30 equal second-layer weights. Fails "
+        "if the change ever exceeds the bound.",
+        revised="Only runs were judged, in which the change is below 1% of the bound. Neurons that move as far as Lemma "
+        "15 allows were added: without weight decay they reach the bound. The verdict is the same.",
         decide=theorem(LOSS),
     ),
 )

@@ -268,8 +268,8 @@ CLAIMS = (
     all_active,
     Claim(
         id="parities/lemma-5",
-        statement="On uniform inputs each gradient factor outside A is at most c C(n-1, k)^(-1/2) with probability 1 - "
-        "1/c.",
+        statement="On uniform inputs each gradient factor outside A, and the factor of the bias, is at most c C(n-1, "
+        "k)^(-1/2) with probability at least 1 - 1/c over the choice of w.",
         source="Lemma 5",
         setting="any n, k odd, any b, c > 0; not stated: whether the activation is ReLU or ReLU6 (we compute both)",
         rule="Exact probabilities for n = 9 to 302, k = 3, 5, 7, six biases, c = 1.01 to 100." + EXACTLY,
@@ -277,7 +277,8 @@ CLAIMS = (
     ),
     Claim(
         id="parities/lemma-6",
-        statement="All of these factors at once are at most C (n-1) C(n-1, k)^(-1/2) with probability 1 - 1/C.",
+        statement="All of these factors at once are at most C (n-1) C(n-1, k)^(-1/2) with probability at least 1 - 1/C "
+        "over the choice of w.",
         source="Lemma 6",
         setting="k and n odd; not stated: why n is odd (we also compute even n)",
         rule="Exact probabilities as for Lemma 5. The bound exceeds 1 at k = 3 for n below about 1 + 6 C^2." + EXACTLY,
