@@ -107,7 +107,7 @@ def accuracy(one=0.9, three=0.5, images="mnist", seeds=5, **networks):
         ("digit-three-linear", accuracy(three=0.57), "undecided"),
         ("digit-three-linear", accuracy(three=0.5456), "undecided"),  # below 0.55 by one interval, not by three at once
         ("digit-one-similar", accuracy(), "holds"),
-        ("digit-one-similar", accuracy(one=0.85), "fails"),
+        ("digit-one-similar", accuracy(one=0.85), "undecided"),  # Fourier features may have another bandwidth
         ("digit-one-similar", accuracy(one=0.95), "fails"),
         ("digit-three-harder", accuracy(), "holds"),
         ("digit-three-harder", accuracy(three=0.85), "holds in part"),

@@ -238,9 +238,8 @@ CLAIMS = (
         rule="Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, with 1, 10 and 100 times the printed "
         "step size, weight decay 0 and k/n. At every 20th step no ratio of drift to bound may exceed 1. At the printed "
         "steps the drift relative to the first layer must fall with q in 6 of 6 seeds (1/64 by chance); the lemma does "
-        "not say this (our addition). The printed bound is "
-        "tested in ten steps of size 1e-4. Fails on any violation, but holds with correction if only the printed bound "
-        "is violated.",
+        "not say this (our addition). The printed bound is tested in ten steps of size 1e-4. Fails on any violation, "
+        "but holds with correction if only the printed bound is violated.",
         revised="Five seeds judged the fall with q, with an error rate of 1/32; we computed a sixth. The verdict is "
         "the same. The rule tested the bound of Lemma 16 alone, and the claim held. Now it tests the printed bound "
         "too, which is violated, so the claim holds with correction.",
@@ -255,8 +254,8 @@ CLAIMS = (
         rule="The runs of Lemma 15, three second layers, both labels of 200 inputs, at every 20th step; and neurons "
         "that move along an input by exactly the bounds of Lemma 15, with 1 and 30 equal second-layer weights. Fails "
         "if the change ever exceeds the bound.",
-        revised="Only runs were judged, in which the change is below 1% of the bound. Neurons that move as far as Lemma "
-        "15 allows were added: without weight decay they reach the bound. The verdict is the same.",
+        revised="Only runs were judged, in which the change is below 1% of the bound. Neurons that move as far as "
+        "Lemma 15 allows were added: without weight decay they reach the bound. The verdict is the same.",
         decide=theorem(LOSS),
     ),
 )
