@@ -103,9 +103,9 @@ def barely_above_chance(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="Test accuracy after epoch 20, fresh strips, 5 paired seeds, t intervals of the mean gap between the network "
     "and each model (2% over the three). A model performs alike if its gap is at most 3 points (our choice); the "
-    "network is ahead if all gaps exceed 0. Fails if the network is behind a model, or alike with none. Fourier "
-    "features have one bandwidth (our choice): a larger gap leaves them undecided. With 7 points random ReLU features "
-    "would be alike too, with 9 all models.",
+    "network is ahead if all gaps exceed 0. Fails if the network is behind a model. Fourier features have one "
+    "bandwidth (our choice): a larger gap leaves them undecided. With 7 points random ReLU features would be alike "
+    "too, with 9 all models.",
     revised="The network counted as ahead if it beat every model with every seed, which happens by chance once in 32; "
     "now the intervals of the gaps decide. Fourier features, which have one bandwidth, counted as a failure; they are "
     "now undecided. This was changed after the tables had been seen. The verdict is the same.",
