@@ -18,7 +18,7 @@ from elegans.experiments import EXPERIMENTS, evidence, registry, rejudge as modu
 from elegans.experiments.base import Result
 from elegans.experiments.checks import COMPUTED
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rejudge import keep_rejudged, rejudge
+from elegans.experiments.rejudge import _same as same, keep_rejudged, rejudge
 from elegans.experiments.results import Results
 from elegans.experiments.rules import table
 
@@ -104,13 +104,21 @@ def test_a_rule_of_the_same_meaning_is_kept_without_a_reason(folder, capsys, mon
     assert now["rule"] != before["rule"]
 
 
-def test_numbers_that_differ_are_shown(folder):
+@pytest.mark.parametrize(
+    ("before", "differences"), [(0.4, ["numbers.all[0]: 0.4 before, 0.5 now"]), (0.5 + 1e-7, []), (0.5 + 1e-4, 1)]
+)
+def test_numbers_that_differ_by_more_than_rounding_are_shown(folder, before, differences):
     path = folder / "made.paper.json"
     content = json.loads(path.read_text())
-    content["verdicts"]["made/mean"]["numbers"]["all"] = [0.4, None]
+    content["verdicts"]["made/mean"]["numbers"]["all"] = [before, None]
     evidence.write(path, content)
     (one,) = rejudge(study="made")
-    assert one.differences == ["numbers.all[0]: 0.4 before, 0.5 now"]
+    assert differences in (one.differences, len(one.differences))
+
+
+def test_a_difference_that_cancels_to_nothing_is_equal_on_machines_that_round_otherwise():
+    assert same(-1.20469e-16, -1.11022e-16)
+    assert not same(1e-12, 1e-14)
 
 
 def test_a_table_that_is_not_whole_is_an_error_and_never_a_verdict(folder, capsys):

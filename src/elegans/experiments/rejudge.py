@@ -11,8 +11,9 @@ from elegans.experiments.claims import judge
 from elegans.experiments.evidence import FRESH, Evidence, collected, write
 from elegans.experiments.registry import find
 
-TOLERANCE = 1e-5
-"""The relative difference that another machine's arithmetic can cause between two numbers of six digits."""
+TOLERANCE, ROUNDING = 1e-5, 1e-15
+"""The relative difference that another machine's arithmetic can cause between two numbers of six digits, and the
+difference that it can cause where numbers near 1 cancel."""
 
 
 @dataclass(frozen=True)
@@ -108,4 +109,4 @@ def _pairs(before: Any, now: Any, name: str = "numbers") -> Iterator[tuple[str, 
 
 def _same(before: Any, now: Any) -> bool:
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (before, now))
-    return math.isclose(before, now, rel_tol=TOLERANCE) if numeric else before == now
+    return math.isclose(before, now, rel_tol=TOLERANCE, abs_tol=ROUNDING) if numeric else before == now
