@@ -63,6 +63,9 @@ def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
     )) == expected  # fmt: skip
     wide = recovery("over", cells, lambda k, s, n: k - 1, spread=2)
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=wide) == "undecided"
+    enough = recovery("over", cells, lambda k, s, n: k - 1)
+    with pytest.raises(InsufficientData):
+        verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=enough[enough["replicate"] < 5])
     for few in (cells[:3], cells[:6]):
         with pytest.raises(InsufficientData):
             verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", few, lambda k, s, n: 1))
@@ -141,6 +144,8 @@ def test_exponents_of_under_sparse_neurons_are_refuted_only_if_they_move_away(sh
     found = recovery("under", cells, lambda k, s, n: k - s - 1 + (shift + bend * math.log(n)) * (s == 2))
     found["width"] = found["n"] ** found["s"].astype(float)
     assert verdict("interpolated-frontiers", recovery=found) == expected
+    found = recovery("under", cells, lambda k, s, n: k - s - 1 - 0.5 - 0.2 * math.log(n))
+    assert verdict("theorem-5-sample-exponent", recovery=found) == "undecided"  # the source's bound is an upper one
     for name in ("theorem-5-sample-exponent", "interpolated-frontiers"):
         for few in (found[found["n"] < 511], found[found["n"] > 15]):
             with pytest.raises(InsufficientData):

@@ -15,6 +15,8 @@ LIKELY = 0.9
 """What the lower limit of a probability of 0.99 must exceed (ours)."""
 NEAR, ALIKE = 0.25, 0.2
 """How far an exponent may be from the claimed one, and a share of successes from the exact probability (ours)."""
+REPLICATES = 6
+"""The fewest draws of a good neuron's sample at each size."""
 SIMULATED = (
     "Samples at which single good neurons recover in half of 20 draws, six replicates or more; t intervals of slopes, "
     "2% over the parts. "
@@ -23,7 +25,7 @@ LARGE = 500
 """What the largest n must reach for a trend in n."""
 TREND = (
     f"the slope over the three largest of at least five n, up to {LARGE} or more, has an interval within the limits; "
-    "it fails only if the interval lies outside and the slope moves further away as n grows; else undecided"
+    "it fails only if the interval lies {where} and the slope moves further away as n grows; else undecided"
 )
 
 
@@ -42,10 +44,10 @@ def almost_surely(what: str, rows: pd.DataFrame, column: str, least: int, level:
     return decided(p > level and low > LIKELY, p <= level, because, numbers, level, "more runs")
 
 
-def slopes(rows: pd.DataFrame, x: str, y: pd.Series, least: int = 3) -> np.ndarray:
+def slopes(rows: pd.DataFrame, x: str, y: pd.Series) -> np.ndarray:
     """Return the slope of log y on log x for each replicate."""
-    if rows["replicate"].nunique() < least or rows[x].nunique() < 2:
-        raise InsufficientData("more replicates and sizes")
+    if rows["replicate"].nunique() < REPLICATES or rows[x].nunique() < 2:
+        raise InsufficientData(f"{REPLICATES} replicates at two sizes or more")
     groups = rows.groupby("replicate", sort=False)
     return np.array([np.polyfit(np.log(group[x]), np.log(y[group.index]), 1)[0] for _, group in groups])
 
@@ -59,10 +61,13 @@ def t_interval(values: np.ndarray, level: float) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def trend(what: str, rows: pd.DataFrame, y: pd.Series, claimed: float, near: float, level: float) -> Verdict:
+def trend(
+    what: str, rows: pd.DataFrame, y: pd.Series, claimed: float, near: float, level: float, *, bound: bool = False
+) -> Verdict:
     """Decide where an exponent in n tends, by its three largest sizes, and by where it moves from the three smallest.
 
-    An exponent at small n says nothing about large n: it refutes only if it moves away.
+    An exponent at small n says nothing about large n: it refutes only if it moves away. A smaller exponent than the
+    claimed one does not refute an upper bound.
     """
     sizes = np.sort(rows["n"].unique())
     if len(sizes) < 5 or sizes[-1] < LARGE:
@@ -76,7 +81,7 @@ def trend(what: str, rows: pd.DataFrame, y: pd.Series, claimed: float, near: flo
     )
     numbers = {"exponent": mean, "interval": [low, high], "moved": [moved, down, up], "sizes": sizes.tolist()}
     within = low > claimed - near and high < claimed + near
-    away = (low > claimed + near and down > 0) or (high < claimed - near and up < 0)
+    away = (low > claimed + near and down > 0) or (not bound and high < claimed - near and up < 0)
     needs = "good neurons at larger n"
     if (room := near - abs(mean - claimed)) > 0:
         needs += f", or some {math.ceil(len(last) * ((high - mean) / room) ** 2)} replicates for {len(last)}"
@@ -286,16 +291,22 @@ def one_step(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/theorem-5-sample-exponent",
-    statement="The sample of a good neuron grows as n^(k-s-1): a partial guess of s coordinates saves n^s.",
-    source="Theorem 5, remarks after Theorem 21",
-    setting="k and s even; not stated: logarithms",
+    statement="The sample of a good neuron grows, up to a logarithm, as n^(k-s-1): a partial guess of s coordinates "
+    "saves n^s.",
+    source="Theorem 5 and the remark after it, remarks after Theorem 21",
+    setting="k and s even; an upper bound in the source; that fewer examples do not suffice is our reading. Undecided "
+    "if the logarithm is not divided out (slopes then 1.17, 1.16 and 3.21); s = 0, which the saving is relative to, is "
+    "not measured",
     rule=f"{SIMULATED}k, s = 4, 2, 6, 4 and 6, 2 at n = 15 to 511, 24 replicates; a logarithm of n is divided out, and "
-    f"the limits are 0.2 (our choice) from k - s - 1: {TREND}.",
+    f"the limits are 0.2 (our choice) from k - s - 1: {TREND.format(where='above them')}. A smaller "
+    "exponent decides nothing: the source's bound is an upper one.",
     revised="Six replicates left k, s = 4, 2 and 6, 4 undecided; now there are 24, and n = 31 for 6, 2, on other "
     "draws. The claim held in part: for 6, 2 the slope over all n lay outside the limits, which at n up to 31 refutes "
     "nothing about large n. Now the trend over n decides. It left 6, 4 and 6, 2 undecided, and "
     "therefore the claim. Since then samples are drawn exactly, at a cost that does not grow with them, n must reach "
-    "500, and each n has 24 new replicates; limits and level are unchanged. The claim holds.",
+    "500, and each n has 24 new replicates; limits and level are unchanged. The claim holds. An interval below the "
+    "limits could make a part fail, and now decides nothing. This rule was changed after the tables had been seen; the "
+    "verdict is the same. The statement did not name the logarithm.",
 )
 def sample_in_n_under(tables: Tables) -> Verdict:
     parts = {}
@@ -304,7 +315,7 @@ def sample_in_n_under(tables: Tables) -> Verdict:
         rows = table(tables, "recovery", f"good neurons of k = {k}, s = {s} at several n", kind="under", k=k, s=s)
         y = rows["sample"] / np.log(rows["n"])
         name = f"k = {k}, s = {s}"
-        parts[name] = trend(f"the exponent for {name}", rows, y, k - s - 1, 0.2, LEVEL / len(settings))
+        parts[name] = trend(f"the exponent for {name}", rows, y, k - s - 1, 0.2, LEVEL / len(settings), bound=True)
     return combine(parts)
 
 
@@ -312,11 +323,11 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     id="pareto/interpolated-frontiers",
     statement="Along the under-sparse family more non-zeros cost as much in width as they save in data: the product of "
     "the two bounds has one order, whatever s.",
-    source="Theorem 1 (2), section 3.1, remarks after Theorem 21",
+    source="Theorem 1 (2), section 3.1, remarks after Theorem 5 and after Theorem 21",
     setting="only orders are stated; judged for s = 2 and 4 at k = 6 (s = 0 is not measured); here width is the "
     "inverse probability of a good neuron, and data are what half of the recoveries need",
     rule=f"{SIMULATED}The ratio for s = 2 and 4 at k = 6 of the inverse probability of a good neuron times its "
-    f"sample: its exponent in n is 0 within 0.3 (our choice): {TREND}.",
+    f"sample: its exponent in n is 0 within 0.3 (our choice): {TREND.format(where='outside them')}.",
     revised="The claim failed because the exponent differed from 0 at small n, which does not refute bounds at large "
     "n. It was then left undecided whatever the exponent. Now the trend over n decides; with only four values of n "
     "for s = 2, up to 31, the claim stayed undecided. The statement said that the product is constant, which the "
