@@ -96,11 +96,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     "wide.",
     source="section 4.1 (1), appendix C.1 (1)",
     setting=SETTING
-    + "; how far is far. The source says perfect generalisation; here, as in its definition of success, "
-    "an error of at most 10%",
-    rule="(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each. A task holds if the "
-    "exact lower limit of its success rate exceeds 80% (2% over three); otherwise it is undecided, since wider "
-    "networks may succeed. Holds if all three tasks do.",
+    + "; how far is far. Two-sparse networks of width 1000 are judged. Narrower ones are not: with 1000 examples of "
+    "(50, 3), 10 of 50 networks of width 10 succeed and 45 of 50 of width 100, in frontier-zoom. The source says "
+    "perfect generalisation; here, as in its definition of success, an error of at most 10%",
+    rule="(50, 3), (100, 3), (50, 4), two-sparse, width 1000, at most n^k / 50 examples (our choice; the samples have "
+    "n^k / 125, n^k / 100 and n^k / 2083; at n^k / 208, 600 examples of (50, 3), 39 of 50 succeed in frontier-zoom, "
+    "which would leave it undecided), 50 trials each. A task holds if the exact lower limit of its success rate "
+    "exceeds 80% (our choice: undecided from 91% on; 2% over three); otherwise it is undecided, since wider networks "
+    "may succeed. Holds if all three tasks do.",
 )
 def few_suffice(tables: Tables) -> Verdict:
     parts = {}
