@@ -54,6 +54,16 @@ def test_tickets_are_judged_by_their_share_their_time_and_what_fresh_networks_do
     assert lottery.random_fails(made).verdict == fails
 
 
+def test_luck_without_the_published_weight_decay_holds_in_part():
+    made = tickets()["networks"]
+    for decay, expected in ((0.003, "holds"), (0.01, "holds in part")):
+        changed = made.copy()
+        changed.loc[(made["decay"] == decay) & (made["arm"] == "weight"), "share"] = 0.0
+        verdict = lottery.random_fails({"networks": changed})
+        assert verdict.verdict == expected
+    assert "not shown at decay 0.01 (when solved)" in verdict.needs
+
+
 def test_tickets_that_fail_need_more_steps_and_not_more_networks():
     made = tickets(weight=0.4)
     assert "300000 steps" in lottery.ticket_learns(made).needs

@@ -11,6 +11,8 @@ from elegans.experiments.rules import LEVEL, by_pairs, combine, decided, table
 from elegans.studies.pareto_frontiers.rules import mean_interval, times
 
 DECAYS = (0.0, 0.001, 0.003, 0.01)
+PUBLISHED = 0.01
+"""The source's only weight decay for parities."""
 CHOSEN = ("solved", "end")
 STRATA = [(decay, chosen) for decay in DECAYS for chosen in CHOSEN]
 NEEDS = "wide networks on (50, 5) at four weight decays, at least 15 each that solve (the scale paper)"
@@ -66,26 +68,33 @@ def ticket_learns(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/lottery-random-fails",
-    statement="At some small weight decay (the source names none), the large majority of freshly initialised networks "
-    "with five neurons do not learn: the ticket's neurons are unusually lucky.",
+    statement="The large majority of freshly initialised networks with five neurons do not learn: the ticket's neurons "
+    "are unusually lucky.",
     source="figure 5 (right), appendix C.2",
-    setting=SETTING + "; fresh networks have the wide one's distribution at width 5",
+    setting=SETTING + "; fresh networks have the wide one's distribution at width 5. Figure 5 names no weight decay. "
+    "The only one for parities is 0.01 (appendix C.1), where tickets learn no more often than fresh networks",
     rule=NEURON_RULE
-    + "Holds if in some stratum the upper limit of fresh networks lies below 25% (our choice) and tickets solve more "
-    "often than these and than five others of the same network's neurons; fails if in all the lower limit of fresh "
-    "networks exceeds 25% or tickets solve less often.",
+    + "A stratum shows it if the upper limit of fresh networks lies below 25% (our choice; with 35% the strata at "
+    "0.001 would show it too) and tickets solve more often than these and than five others of the same network's "
+    "neurons. Holds if a stratum at 0.01, the source's weight decay for parities, shows it; in part if only others do; "
+    "fails if in all the lower limit of fresh networks exceeds 25% or tickets solve less often.",
     revised="The error rate was 5% over the strata; now it is 2%. The verdict is the same. The claim held in part "
     "where fresh networks mostly fail and tickets do better, but tickets do not learn by the rule of another claim and "
     "our threshold of one half (39%, at weight decay 0). Such strata then decided nothing, and the claim was "
     "undecided. Whether most tickets learn is that other claim's question, and no longer counts here. We knew the old "
-    "shares when the rule was changed. On a later run, of 300 wide networks on new seeds, the claim holds too.",
+    "shares when the rule was changed. On a later run, of 300 wide networks on new seeds, the claim held too. "
+    "Any weight decay then sufficed, and the statement said so, which the source does not. Its only weight decay for "
+    "parities is now asked for, and the claim holds in part. The rule was changed after the tables had been seen.",
 )
 def random_fails(tables: Tables) -> Verdict:
     strata = _strata(tables)
     good = [name for name, stratum in strata.items() if stratum["fresh"][2] < 0.25 and stratum["lucky"]]
+    others = [name for name in strata if name not in good]
     better = f"fresh networks mostly fail and tickets do better at {', '.join(good) or 'none'}. "
     never = all(stratum["fresh"][1] > 0.25 or stratum["ticket_less_fresh"][2] < 0 for stratum in strata.values())
-    return decided(bool(good), never, better + _words(strata), strata, LEVEL, "more wide networks")
+    holds = any(name.startswith(f"decay {PUBLISHED:g} ") for name in good)
+    part = f"holds at {', '.join(good)}; not shown at {', '.join(others)}" if good and not holds else ""
+    return decided(holds, never, better + _words(strata), strata, LEVEL, "more wide networks", part=part)
 
 
 @claim(
