@@ -83,13 +83,28 @@ def test_claims_on_tables_are_decided_for_each_optimiser(made, rule, expected):
 
 
 @pytest.mark.parametrize(
-    "expected, made_of, rows", [("holds", "holds", 3000), ("fails", "fails", 3000), ("holds", "holds", 300_000)]
+    "expected, made_of, rows",
+    [
+        ("undecided", "holds", 3000),
+        ("fails", "fails", 3000),
+        ("undecided", "holds", 25_344),
+        ("holds", "holds", 25_345),
+        ("holds", "holds", 300_000),
+        ("fails", "fails", 300_000),
+    ],
 )
-def test_weight_decay_is_judged_by_errors_and_whether_it_can_act_is_reported(made, expected, made_of, rows):
+def test_weight_decay_is_judged_by_errors_where_it_can_act(made, expected, made_of, rows):
     """At the published learning rate of 0.001, 100 epochs of batches of 256 shrink weights from 256,000 rows on."""
     verdict = frontier.decay_little({"table": made[made_of]["table"].assign(rows=rows)})
     assert verdict.verdict == expected
     assert (verdict.numbers["learning_rate_times_decay_times_steps"] >= 1) == (rows >= 256_000)
+
+
+def test_weight_decay_must_be_able_to_act_on_four_tables(made):
+    table = made["holds"]["table"]
+    for count, expected in ((3, "undecided"), (4, "holds")):
+        rows = np.where(table["table"].isin(NAMES[:count]), 30_000, 3000)
+        assert frontier.decay_little({"table": table.assign(rows=rows)}).verdict == expected
 
 
 def test_width_is_judged_by_sparse_networks_alone():
