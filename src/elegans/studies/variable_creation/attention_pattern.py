@@ -325,9 +325,11 @@ def depends_on_input(tables: Tables) -> Verdict:
     statement="The trained network comes to depend only on the relevant bits.",
     source="section 4.6 (results)",
     setting=f"{SETTING}; not stated: how sparsity was measured, other than by attention",
-    rule="Of 20 networks, we judge the ones that succeed: at most 0.1% of 10^4 held-out predictions change when all "
-    "irrelevant bits are resampled, and the three bits explain at least 95% of the output's variance (our "
-    "thresholds). Each condition must be met in a majority of the networks (exact one-sided limits, 1% each).",
+    rule="The networks judged are those of 20 that reach a held-out error below 1%. Predictions: at most 0.1% of the "
+    "10^4 held-out ones change when all irrelevant bits are resampled. Outputs: the three bits explain at least 95% of "
+    "the output's variance (our thresholds; 99.9% would not change the verdict). Each condition must be met in a "
+    "majority of these networks (exact one-sided limits, 1% each). Only the condition on outputs tests sparsity: "
+    "predictions that are right hardly change, since the label depends on the three bits alone.",
     revised="The error rate was 5% for each part; now both parts share an error rate of 2%. The verdict is the same.",
 )
 def sparse_solution(tables: Tables) -> Verdict:
