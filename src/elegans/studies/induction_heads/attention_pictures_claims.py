@@ -153,10 +153,11 @@ def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 
 def _closed_at_the_first_drop(run: pd.DataFrame) -> tuple[float, float]:
-    """Return the shares of their gaps that the layers close in the final network, as they are after the first drop.
+    """Return, for the first and the second layer, the share of its gap that it has closed after the first drop.
 
-    A layer's gap is that between the final network with this layer untrained and the final network. Without a drop
-    neither layer closes any of it.
+    In the final network one layer is put back to an earlier state, its initial one or the one after the first drop. Its
+    gap is the loss with the initial state minus the loss of the final network; the share closed is the part by which
+    the state after the drop lowers the loss. Without a drop both shares are 0.
     """
     evaluated = run.dropna(subset="intact")
     fallen = evaluated[evaluated["intact"] <= 1.15 * evaluated["line.unigram"]]
