@@ -20,7 +20,8 @@ HALF = Fraction(1, 2)
         ("standard", "sgd", 1, (0, -3 * HALF, -HALF, 0, 0)),
         ("ntk", "sgd", 0, (0, -HALF, -HALF, 0, 0)),
         ("maximal-update", "sgd", 0, (-HALF, 0, 0, 0, 0)),
-        ("standard", "adam", 0, (0, 0, 1, 1, 2)),
+        ("standard", "adam", 0, (0, 0, 1, 3 * HALF, 2)),
+        ("ntk", "adam", 0, (0, 0, HALF, 1, 1)),
         ("maximal-update", "adam", 0, (-HALF, 0, 0, 0, 0)),
     ],
 )
@@ -29,7 +30,10 @@ def test_exponents_of_the_first_step_are_those_of_the_table(parametrisation, opt
 
 
 def first_step(width, parametrisation, optimiser, seed, sparse, rate):
-    """Return root mean squares of the changes of a ReLU network with two hidden layers, in double precision."""
+    """Return root mean squares of the changes of a ReLU network with two hidden layers, in double precision.
+
+    The last is of the part of the output's change that has the old last layer and the new second one.
+    """
     generator = np.random.default_rng(seed)
     d, ratio = 20, width / 64
     x, y = generator.choice([-1.0, 1.0], (64, d)), generator.choice([-1.0, 1.0], 64)
@@ -47,10 +51,11 @@ def first_step(width, parametrisation, optimiser, seed, sparse, rate):
     gradients = [g1.T @ x, g2.T @ np.maximum(h1, 0), np.maximum(h2, 0).T @ e[:, 0]]
     if optimiser == "adam":
         gradients = [np.sign(gradient) for gradient in gradients]
+    old = v
     w1, w2, v = (part - step * gradient for part, step, gradient in zip((w1, w2, v), rates, gradients, strict=True))
     new1 = x @ w1.T
     new2 = np.maximum(new1, 0) @ w2.T
-    changes = f, new1 - h1, new2 - h2, np.maximum(new2, 0) @ v - f
+    changes = f, new1 - h1, new2 - h2, np.maximum(new2, 0) @ v - f, (np.maximum(new2, 0) - np.maximum(h2, 0)) @ old
     return [float(np.sqrt((change**2).mean())) for change in changes]
 
 
@@ -72,6 +77,7 @@ def _rows(generator, width, fan_in, sparse):
         ("ntk", "sgd", False),
         ("maximal-update", "sgd", False),
         ("standard", "adam", False),
+        ("ntk", "adam", False),
         ("maximal-update", "adam", False),
         ("maximal-update", "sgd", True),
         ("maximal-update", "adam", True),
@@ -86,11 +92,13 @@ def test_measured_exponents_of_the_first_step(parametrisation, optimiser, sparse
         )
         for n in (256, 1024)
     )
-    output, h1, h2, change = np.log(many / few) / np.log(4)
+    output, h1, h2, change, through = np.log(many / few) / np.log(4)
     theirs = theory.first_step_exponents(parametrisation, optimiser)
     assert output == pytest.approx(float(theirs.output), abs=0.2)
     assert (h1, h2) == (pytest.approx(float(theirs.h1), abs=0.1), pytest.approx(float(theirs.h2), abs=0.1))
     assert theirs.change - 0.2 < change < theirs.product + 0.2
+    last = theory.plain_scaling(parametrisation, "last", optimiser)
+    assert through == pytest.approx(float(1 - last.b + theirs.h2), abs=0.2)
 
 
 def train_linear(w, v, beta, eta, steps, hidden, output):

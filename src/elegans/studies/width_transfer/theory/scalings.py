@@ -113,7 +113,8 @@ def first_step_exponents(
 
     Formula: with b and c of layers 1 to 3 without multipliers, g1 = 1/2 - b2 - b3, g2 = -b3 (both 0 for Adam):
         h1 = g1 - c1; h2 = max(1 + g2 - c2, h1 + 1/2 - b2, w), w = 1 - 2 b2 - b3 - c1 (SGD) or 1/2 - b2 - c1 (Adam);
-        change = max(1 - c3, 1 - b3 + h2) (SGD) or 1 - c3 (Adam); product = max(change, 1 - c3 + h2).
+        change = max(1 - c3, 1 - b3 + h2); product = max(change, 1 - c3 + h2). The second term of the change: an update
+        of the second layer has, neuron by neuron, the sign of the last layer's weight, so their products add up.
     Source: derived here; compare section 5 of Yang and Hu (2021).
     """
     require(parametrisation != "mean-field", "a mean-field network has one hidden layer", parametrisation="mean-field")
@@ -124,7 +125,7 @@ def first_step_exponents(
     h1 = (HALF - b2 - b3 if is_sgd else 0) - c1
     through = (1 - 2 * b2 - b3 if is_sgd else HALF - b2) - c1
     h2 = max(1 - (b3 if is_sgd else 0) - c2, h1 + HALF - b2, through)
-    change = max(1 - c3, 1 - b3 + h2) if is_sgd else 1 - c3
+    change = max(1 - c3, 1 - b3 + h2)
     return FirstStepExponents(HALF - b3, h1, h2, change, max(change, 1 - c3 + h2))
 
 
