@@ -104,8 +104,9 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             id="staircases/label-leap-at-most-leap",
-            statement="The label leap is at most the leap, and it can be far smaller: 1 instead of 3 for the sum of "
-            "all products of three of four signs.",
+            statement="The label leap, which is the leap of all sets that occur in the expansion of some function of "
+            "the label, is at most the leap, and it can be far smaller: 1 instead of 3 for the sum of all products of "
+            "three of four signs.",
             source="derived here; compare Joshi, Misiakiewicz and Srebro (2024)",
             setting="sums of parities",
             rule="All 2186 sums of parities of three signs with coefficients -1, 0 and 1: holds if no label leap "
