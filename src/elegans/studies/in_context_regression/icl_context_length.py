@@ -60,17 +60,17 @@ def _falls(fits: pd.DataFrame, level: float) -> Verdict:
 
 @claim(
     id="icl/more-context-hurts",
-    statement="With finitely many sequences (20 d^2) from a quarter as many tasks as dimensions, much longer prompts in "
-    "training and in the test make attention worse on fresh tasks; with four times as many tasks as dimensions, they "
-    "make it better.",
+    statement="With finitely many sequences (20 d^2) from a quarter as many tasks as dimensions, much longer prompts "
+    "in training and in the test make attention worse on fresh tasks; with four times as many tasks as dimensions, "
+    "they make it better.",
     source="Lu et al. (2024), section 4, for an error that is not monotone; the comparison is derived here",
     setting="tau = 20 and kappa = 0.25 and 4 (our choices), noise 0.1, d = 16 (laptop) or 40; least squares. By the "
     "formula more sequences end the effect: at kappa = 0.25 the ratio of the rule falls from 4.8 at tau = 20 to 1.05 "
     "at tau = 1000 and below 1 by tau = 3000; at kappa = 0.9 it is below 1 from tau = 100 on",
     rule="The ratio of the errors on fresh tasks at alpha = 1000 and at alpha = 10, over at least 20 draws. At kappa "
-    "= 0.25 the t interval of the mean of log2 of the ratio lies above 1 (our choice; it would turn at about 2.25), which is a ratio of 2. At kappa = 4 the "
-    "ratio is below 1 in more than 75% (our choice) of the draws, by exact limits. Two parts share an error rate of "
-    "1%.",
+    "= 0.25 the t interval of the mean of log2 of the ratio lies above 1, a ratio of 2 (our choice; the verdict would "
+    "turn at about 2.25). At kappa = 4 the ratio is below 1 in more than 75% (our choice) of the draws, by exact "
+    "limits. Two parts share an error rate of 1%.",
     revised='The statement said "fewer tasks than dimensions" and did not name the number of sequences: by the '
     "formula it is false with many sequences. Now it names both conditions; the rule and the verdict are the same.",
 )

@@ -266,8 +266,8 @@ def hard_even_links(tables: Tables) -> Verdict:
     "dimensions of 29 runs or more. With reuse at rho = 0.1 and 0.35 (rate 0.05/d): each interval within 0.9 to 1.2 "
     "(our choice), over d = 256 to 2048 at scale laptop and 256 to 4096 at scale paper. One pass, with the smallest "
     "median of five rates from 0.01/d to 0.16/d in each dimension: above 1.3 (our choice), over d = 96 to 288 and 128 "
-    "to 512. At scale paper the parts on reuse would turn at bounds closer than 0.95 and 1.06, and the part on one pass "
-    "at a bound above 1.81. The three parts share an error rate of 1%.",
+    "to 512. At scale paper the parts on reuse would turn at bounds closer than 0.95 and 1.06, and the part on one "
+    "pass at a bound above 1.81. The three parts share an error rate of 1%.",
 )
 def reuse_breaks_leap(tables: Tables) -> Verdict:
     times = table(tables, "times", NEEDS)
