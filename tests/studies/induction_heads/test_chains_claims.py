@@ -240,6 +240,16 @@ def test_claims_of_positional_profiles(claim, changes, expected):
     assert verdict(claim, cells(many(profiled, 12))) == UNDECIDED
 
 
+def test_runs_without_a_transition_and_checks_before_it_do_not_count_as_alike():
+    runs = many(profiled, 20)
+    never = {"transition": np.nan}
+    apart = {"difference": np.where(runs["step"] > runs["transition"], 0.2, 0.0)}
+    for few, expected in ((3, HOLDS), (10, UNDECIDED), (20, FAILS)):
+        for changes in (never, apart):
+            mixed = runs.where(runs["seed"] >= few, runs.assign(**changes))
+            assert verdict("induction/encoding-alike-across-symbols", cells(mixed)) == expected
+
+
 def minimal(seed=0, *, late=0.06, off=0.01, second=1000, v_4=0.5, own=0.02):
     """A run of the minimal model; the loss ends at ``late``, with the best factor at ``own`` (counts: 0.019)."""
     run = staged(seed, end=late, last="bigram")

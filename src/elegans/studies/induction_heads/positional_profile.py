@@ -179,29 +179,43 @@ def odd_look_backs(tables: Tables) -> Verdict:
     return combine(parts)
 
 
+def alike_later(run: pd.DataFrame) -> bool:
+    """Return whether symbols' encodings are alike at most checks after the transition, up to four times its step.
+
+    A run without a transition, or without a check after it, counts as not alike.
+    """
+    moved = float(run["transition"].iloc[0])
+    if not math.isfinite(moved):
+        return False
+    later = run[(run["step"] > moved) & (run["step"] <= 4 * moved)]
+    return len(later) > 0 and float((later["difference"] < ALIKE).mean()) > 0.5
+
+
 @claim(
     id="induction/encoding-alike-across-symbols",
     statement="The transformer's effective encoding hardly depends on the symbol for most of the training.",
     source="section 8.3.2, after figure 8.4",
     setting=SETTING + "; not stated: the measure, and how long one trains",
     rule="20 fresh seeds, k = 2 and 3. The largest total variation distance between two symbols' encodings, each the "
-    "softmax of its positional logits, is below 0.1 (our choice) at more than half of the checks, before the "
-    "transition and up to four times its step, in most runs (sign test). Four parts share an error rate of 2%: 17 of "
-    "20 runs each",
+    "softmax of its positional logits, is below 0.1 (our choice; the verdict would turn at about 0.03) at more than "
+    "half of the checks after the transition, up to the end of training, at most four times its step, in most runs "
+    "(sign test). Runs end at 1.2 to 5 times the step at k = 2, at 1.7 to 3.2 times at k = 3. A run without a "
+    "transition counts as not alike. Before the transition all encodings are nearly uniform and could not differ, so "
+    "these checks are left out. Two parts share an error rate of 1%: 17 of 20 runs each",
     revised="The rule asked for a correlation above 0.9 of two symbols' logits over 1 to 12 tokens back. The source "
     "compares encodings, after the softmax; before the transition these are nearly uniform, and a correlation of "
     "logits compares little but their noise. The claim held in part, failing before the transition, and now holds. We "
     "changed the rule after seeing the tables of the evidence; the verdicts on fresh seeds were known; that run "
-    "gives the verdict holds.",
+    "gives the verdict holds. Checks before the transition were a part of their own, which could not fail, and were "
+    "counted in the other part, too; they are now left out. This too was changed after seeing the tables; the claim "
+    "still holds.",
 )
 def alike(tables: Tables) -> Verdict:
     parts = {}
     for cell in CELLS:
         runs = runs_of(tables, NEEDS, trials=RUNS, least_checks=100, cell=cell)
-        for name, reach in (("before the transition", 1.0), ("up to four times its step", 4.0)):
-            windows = (run[run["step"] <= reach * run["transition"].iloc[0]] for run in runs)
-            shares = [float((window["difference"] < ALIKE).mean()) for window in windows]
-            parts[f"{name}, {cell}"] = most("alike at most checks", np.array(shares) > 0.5, runs=RUNS, level=LEVEL / 4)
+        shown = [alike_later(run) for run in runs]
+        parts[cell] = most("alike at most checks after the transition", shown, runs=RUNS, level=LEVEL / 4)
     return combine(parts)
 
 
