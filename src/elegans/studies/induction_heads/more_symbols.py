@@ -140,8 +140,8 @@ def plateau(run: pd.DataFrame) -> bool:
     statement="The phases extend to more than three symbols at 200 tokens; at 100 tokens the unigram phase is not "
     "visible for the larger number of symbols; in either case there is a plateau before the final drop.",
     source="figure E.4",
-    setting="200 and 100 tokens, learning rate 1e-3; not stated: k, the learning rate, whether k was the same at both "
-    "lengths, what counts as visible",
+    setting="200 and 100 tokens; printed in E.2: learning rate 3e-5; here 1e-3; not stated: k, whether k was the same "
+    "at both lengths, what counts as visible",
     rule="13 seeds, k = 4 and 8. The unigram phase is visible if unigrams are the closest strategy for a quarter of "
     "the checks before the transition and once at most half as far as bigrams (our choice). (a) It is visible at 200 "
     "tokens. (b) It is not visible at 100 tokens for some k at which (a) holds; this fails if it is visible for every "

@@ -162,8 +162,8 @@ def never_drops(run: pd.DataFrame) -> bool:
     statement="Transformers of one layer, with or without an MLP, with absolute or relative positions, have no second "
     "drop and end barely better than unigrams, even if trained 8 times as long.",
     source="section 8.3.1, figure E.8",
-    setting="main setting with one layer, learning rate 1e-3, which fits the printed axis; not stated: k, the MLP's "
-    "width (64), 8 times what, the number of runs",
+    setting="main setting with one layer; printed in E.2: learning rate 3e-5; here 1e-3, which fits the printed axis; "
+    "not stated: k, the MLP's width (64), 8 times what, the number of runs",
     rule="30 runs of each of four kinds for k = 2 and six for k = 3, trained 8 times as long as networks of two "
     "layers; of the latter, 11 of 13 must have a transition. A network of one layer counts if its loss is at least "
     "0.75 of the unigram line at every check and no fall between checks 1% apart exceeds 20% after the first 5%. "

@@ -52,8 +52,9 @@ NEEDS = (
     "13 seeds of three heads in each layer at 200 tokens (100: not the published setting), 5 times as long as needed"
 )
 SETTING = (
-    "200 tokens, three heads in each of two layers, Adam; not stated: k (2), width (48), batches (64), steps, number "
-    "of runs; learning rates 1e-3 and 2e-3, and in scale paper the printed one, 3e-2"
+    "200 tokens, three heads in each of two layers, Adam; printed in E.2: batches of 64, hidden dimension 16 (16 per "
+    "head here), learning rate 3e-2 for 3-grams; here 1e-3 and 2e-3, and in scale paper also 3e-2; not stated: k (2), "
+    "the width with three heads (48), steps, number of runs"
 )
 
 
