@@ -81,7 +81,8 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     setting=SETTING + ", except E.7 (k = 2)",
     rule=SEEDS + ": the sequence of closest strategies at all checks is exactly this, by KL(strategy || network) "
     "and by its reverse. The first check is before training. In the median run the uniform stage lasts one or two "
-    "checks at k = 2 and two or three at k = 3, so it is hardly more than the start. Four parts share an error rate of 2%: 23 of 30 runs each",
+    "checks at k = 2 and two or three at k = 3, so it is hardly more than the start. Four parts share an error rate "
+    "of 2%: 23 of 30 runs each",
     revised=f"{REVISED} The verdict is the same.",
 )
 def phases(tables: Tables) -> Verdict:
