@@ -130,6 +130,15 @@ def test_networks_on_a_level_must_have_its_corners():
     assert polygon_levels.decide({"ends": ends.assign(distance=0.1)}).verdict == "fails"
 
 
+def test_a_loss_that_is_not_finite_is_on_no_level():
+    ends = pd.DataFrame({"distance": np.zeros(510), "level": "5+", "corners": 5.0})
+    broken = ends.assign(distance=np.nan, level="none", corners=0.0)
+    verdict = polygon_levels.decide({"ends": broken})
+    assert verdict.verdict == "fails" and verdict.numbers["undefined"] == 510
+    one = polygon_levels.decide({"ends": pd.concat([broken[:1], ends[1:]])})
+    assert one.verdict == "holds" and one.numbers["undefined"] == 1
+
+
 def grid(trained):
     """Return a grid whose optimum has both features at the six lowest densities, beside what networks do."""
     importances, densities = axes("laptop")

@@ -112,6 +112,25 @@ def test_pentagon_and_hexagon_are_critical_with_the_ranks_that_give_the_coeffici
     assert polygon_coefficient(corners, dead) == rank / 2
 
 
+@pytest.mark.compiles
+@pytest.mark.parametrize("size", [1e-8, 1e-12, 1e-15, 1e-19, 1e-22])
+@pytest.mark.parametrize("bias", [1 / 12, 0.0, -0.3])
+def test_the_gradient_is_finite_at_a_column_that_has_nearly_vanished(size, bias):
+    """In single precision, b / a^2 overflows at a pentagon whose sixth column is 1e-12 long."""
+    import jax
+
+    arrays = polygon_arrays(5, 6, 0)
+    weights, biases = arrays.weights.astype(np.float32), arrays.bias.astype(np.float32)
+    weights[:, -1], biases[-1] = size, bias
+    loss, gradient = jax.value_and_grad(one_hot_loss, argnums=(0, 1))(*map(jax.numpy.asarray, (weights, biases)))
+    assert all(np.isfinite(part).all() for part in gradient)
+    assert loss == pytest.approx(one_hot_loss(weights, biases), rel=1e-6)
+    weights[:, -1] = 0.0
+    at_zero = jax.grad(one_hot_loss, argnums=1)(*map(jax.numpy.asarray, (weights, biases)))
+    if bias:  # at a bias of 0 the derivative jumps
+        assert np.asarray(gradient[1]) == pytest.approx(np.asarray(at_zero), abs=1e-5)
+
+
 @given(st.integers(0, 100), st.floats(0, 7), st.permutations(range(6)))
 def test_the_loss_is_invariant_under_rotations_and_permutations(seed, angle, order):
     weights, bias = network(seed)

@@ -126,7 +126,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="The local learning coefficients of the polygons of six one-hot features in two dimensions are 8.5 for "
     "the hexagon, the pentagon with a positive sixth bias and the square with two, 8 and 7.5 for squares with one and "
     "two dead columns, and 7 for the pentagon with one.",
-    source="Chen et al. (2023), appendix, for the hexagon and both pentagons; derived here for squares",
+    source="Chen et al. (2023), appendix, by an account of it, for the hexagon and both pentagons; derived here for "
+    "squares",
     setting="exact loss, n beta = 10^6, localisation 1",
     rule="For each of the six, ten repeats of 48 chains of 15,000 kept steps or more: Student's interval of the mean "
     "estimate lies within 3% (our choice) of the coefficient; a part fails where it lies outside. Six parts share an "

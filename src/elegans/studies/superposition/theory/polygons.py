@@ -55,7 +55,11 @@ def one_hot_loss(weights: Any, bias: Any) -> Any:
     arrays = weights.__array_namespace__()
     products = weights.swapaxes(-1, -2) @ weights
     b, target = bias[..., None, :], arrays.eye(products.shape[-1], dtype=products.dtype)
-    crossing = arrays.clip(-b / arrays.where(products == 0, 1, products), 0, 1)
+    ratio = -b / arrays.where(products == 0, 1, products)
+    # Outside of [0, 1], and where 1/a^2 overflows, the crossing is constant: its derivative would be 0 times infinity.
+    constant = (ratio < 0) | (ratio > 1) | (abs(products) < arrays.finfo(products.dtype).tiny ** 0.5)
+    inside = arrays.clip(-b / arrays.where(constant, 1, products), 0, 1)
+    crossing = arrays.where(constant, arrays.where(ratio > 1, 1.0, 0.0), inside)
     p = arrays.where(products > 0, crossing, 0)
     q = arrays.where(products > 0, 1, arrays.where(products < 0, crossing, arrays.where(b > 0, 1.0, 0.0)))
     cubes, rest = q**3 - p**3, target - products
