@@ -288,7 +288,7 @@ def plot(tables: Tables) -> Figure:
     grid[1, 3].legend(*grid[0, 3].get_legend_handles_labels(), loc="upper center", frameon=False, fontsize=SMALL)
     grid[0, 0].set_ylabel("loss")
     grid[1, 0].set_ylabel("coefficient")
-    title_panels(grid[0], [*(f"{name.capitalize()}" for name in shown), "Linear in n"])
+    title_panels(grid[0], [*(f"{name.capitalize()}" for name in shown), "Nearly linear in n"])
     count = int(steps.groupby(["staircase", "n", "rate"]).size().max())
     title_figure(
         figure,
