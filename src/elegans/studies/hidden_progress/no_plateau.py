@@ -26,7 +26,7 @@ from elegans.plots.marks import band
 from elegans.plots.style import GREY, figure_legend, panels, percent, shades, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.rules import by_middle
+from elegans.studies.hidden_progress.rules import FLAT, MIDDLE, by_middle, middle_errors
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
 
@@ -38,10 +38,6 @@ NETWORKS = {"z^k": ("v", RATE), "relu": ("ii", RELU_RATE)}
 TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
 CELL = ("network", "model.width", "training.batch_size", "training.learning_rate")
 WIDTHS, BATCHES, LARGEST = (10, 100, 1000), (32, 128, 1024), 4096
-MIDDLE = (0.4, 0.45, 0.5, 0.55, 0.6)
-"""The shares of the time to an error of 45% at which errors are averaged."""
-FLAT = 0.4875
-"""The error there above which the initial phase is a plateau: halfway between a plateau and a straight line (ours)."""
 TRIALS = 20
 JUDGED = (
     ("vi", 1000, 1, 0.001),
@@ -275,14 +271,17 @@ def findings(tables: Tables) -> dict[str, Any]:
     "with a linear slope.",
     source="section 5.3.1; appendix B.3.8; figures B.2 (fourth row) and B.13",
     setting="(50, 3), uniform initial weights; (vi) at B = 1 and rate 0.001 and at B = 1024 and rate 0.01, as printed "
-    "for figure B.2 in appendix B.4.1; not stated: batch sizes and rates of (v) and of figure B.13, what counts as "
-    "absent. Our choice: (v) at B = 4096 and rate 0.03 and at B = 1024 and rates 0.01 and 0.03",
+    "for figure B.2 in appendix B.4.1, which has (v) and (vi) at B = 32 and rate 0.01 for the times of figure B.6; not "
+    "stated: batch sizes and rates of (v) in training curves and of figure B.13, what counts as absent. Our choice: "
+    "(v) at large batches, where the source sees progress: B = 4096 and rate 0.03, B = 1024 and rates 0.01 and 0.03",
     rule="The initial phase lasts until the held-out error first reaches 45%. There is no plateau if the mean error "
     "over its middle fifth has a median over 20 trials or more below 48.75%, and there is one if the median is above "
     "it: halfway between the 47.5% of a straight line and the 50% of a plateau (our choice). Order-statistic limits, "
     "2% over the five cells and two looks, the second on 700 networks or more in each cell of width 100. The claim "
-    "holds, or fails, if it does in every cell, and holds in part if it holds in some and fails in others. How long "
-    "the phase lasts, as a share of the time to an error of 5%, is reported.",
+    "holds, or fails, if it does in every cell, and holds in part if it holds in some and fails in others. The limit "
+    "decides: (v) descends from the start, and its medians of 48.9% to 49% lie just above it: on these tables the "
+    "claim would hold at a limit of 49.1% and fail at one of 47.5%. How long the phase lasts, as a share of the time "
+    "to an error of 5%, is reported.",
     revised="First a part failed at one learning rate of our choice, then only if its share was above 1/2 at two; the "
     "error rate of 5% became 2%. Shares between 1/4 and 1/2 counted as in part, and the claim held in part. "
     "Then the printed batch sizes and rates of (vi), which the rule had overlooked, were judged, with shares "
@@ -316,30 +315,24 @@ def _phase(
     rows = _rows(tables, network, *cell)
     rows = rows[rows["leaves"].notna()] if network == "relu" else rows
     what, level = "the error in the middle of the initial phase", LEVEL / judged
-    error = by_middle(what, _middle(rows), above=above, below=below, level=level)
+    error = by_middle(what, middle_errors(rows), above=above, below=below, level=level)
     share = float(rows.groupby("seed")["plateau"].last().median())
     return error.but(because=f"the phase takes {share:.2f} of the time to 5%", share_of_time=share)
 
 
-def _middle(rows: pd.DataFrame) -> list[float]:
-    """Return each trial's mean error over the middle fifth of the time to an error of 45%, NaN where it has none."""
-    return [
-        float(np.interp(np.array(MIDDLE) * own["leaves"].iloc[0], own["step"], own["error"]).mean())
-        if own["leaves"].notna().all()
-        else np.nan
-        for _, own in rows.groupby("seed")
-    ]
-
-
 @claim(
     id="progress/descent-rate-grows-with-width-and-batch",
-    statement="For z^k networks the error falls faster with larger width and larger batches.",
+    statement="For z^k networks the error falls faster with larger width and larger batches, as we read it in the "
+    "initial phase.",
     source="appendix B.3.8; figure B.13",
-    setting="(iv), (v), (vi), (50, 3); not stated: batch sizes, rates. Our choice: rate 0.03, B = 32, 128, 1024",
-    rule="The drop of the error per step over the first fifth of the cell's median time to 5%. Jonckheere's test of "
-    "an increase with the width at each B and with B at each width; Holm at 1%. A line that does not increase fails if "
-    "it decreases, or if the mean at the largest width or B is less than 1.05 times the mean at the smallest (our "
-    "choice; z tests): Holm at 0.5% for each.",
+    setting="(iv), (v), (vi), (50, 3); printed for other figures: B = 32 with rate 0.05 for (iv) (5.1) and 0.01 for "
+    "all three (B.6), B = 1 and 1024 for (vi) with rates 0.001 and 0.01 (B.2); not stated: batch sizes and rates of "
+    "figure B.13, and in which phase. Our choice: rate 0.03, B = 32, 128, 1024",
+    rule="The drop of the error per step over the first fifth of the cell's median time to 5% (our choice). The later "
+    "descent, from 45% to 5%, is not judged: it takes more steps at width 1000 than at 100, and there more with larger "
+    "batches. Jonckheere's test of an increase with the width at each B and with B at each width; Holm at 1%. A line "
+    "that does not increase fails if it decreases, or if the mean at the largest width or B is less than 1.05 times "
+    "the mean at the smallest (our choice; z tests): Holm at 0.5% for each.",
     revised="The error rate was 5%; now the total is 2%, with the same verdict. With 25 trials per cell, the effect "
     "of the batch size was undecided at widths 10 and 100. Now there are 1000 and 200 trials, on other seeds; they "
     "show no growth with the batch size at width 10. The claim was still undecided, and without a bound on the growth "
@@ -369,7 +362,8 @@ def faster_descent(tables: Tables) -> Verdict:
     statement="ReLU networks keep their plateau at every batch size.",
     source="appendix B.3.8",
     setting="(50, 3); printed for figures 5.1 and B.2: width 1000 at B = 1 and 1024 and rate 0.1, width 100 at B = 1 "
-    "and rate 0.05, width 10 at B = 32 and 1024; otherwise not stated: batch sizes, widths, rates. Our choice: widths "
+    "and rate 0.05, width 10 at B = 32 and rate 0.5 and at B = 1024 and rate 0.05; for figure B.6: all three at B = 32 "
+    "and rate 1; not stated: which batch sizes, widths and rates the remark is about. Our choice: widths "
     "10 to 1000, B = 1 to 4096, rate 0.1",
     rule="The median error over the middle fifth of the initial phase, which lasts until the held-out error first "
     "reaches 45%, over the trials that reach it. Holds if it is above 48.75% in all twelve cells, fails if it is below "
@@ -411,7 +405,7 @@ def _descents(tables: Tables, width: int, batch: int) -> np.ndarray:
 
 
 def _flat(first: np.ndarray, last: np.ndarray) -> float:
-    """Return the one-sided p that the mean of the last sample is below 1.25 times the mean of the first."""
+    """Return the one-sided p that the mean of the last sample is below ``GROWS`` times the mean of the first."""
     from scipy.stats import norm
 
     means, errors = ([float(measure(own)) for own in (first, last)] for measure in (np.mean, _standard_error))

@@ -14,6 +14,10 @@ from elegans.experiments.rules import LEVEL, at_least, by_interval, decided, sha
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
 """Plateau shares above which there is a plateau, and below which there is none (ours). A straight line has 0.11."""
+MIDDLE = (0.4, 0.45, 0.5, 0.55, 0.6)
+"""The shares of the time to an error of 45% at which errors are averaged."""
+FLAT = 0.4875
+"""The error there above which the initial phase is a plateau: halfway between a plateau and a straight line (ours)."""
 NEVER = 1e300
 """Stands for an infinite time."""
 TAIL = 20
@@ -32,6 +36,20 @@ def by_middle(
     numbers = np.nan_to_num(numbers, nan=NEVER, posinf=NEVER)
     interval = median_interval(numbers, 1 - 2 * level)
     return by_interval(what, median(numbers), interval, above=above, below=below, error_rate=level)
+
+
+@shared(1)
+def middle_errors(rows: pd.DataFrame) -> list[float]:
+    """Return each trial's mean error over the middle fifth of its initial phase, NaN where the phase does not end.
+
+    Rows have a trial's ``seed``, ``step`` and ``error``, and in ``leaves`` the step at which its initial phase ends.
+    """
+    return [
+        float(np.interp(np.array(MIDDLE) * own["leaves"].iloc[0], own["step"], own["error"]).mean())
+        if own["leaves"].notna().all()
+        else np.nan
+        for _, own in rows.groupby("seed")
+    ]
 
 
 @shared(1)
