@@ -267,7 +267,8 @@ def test_only_some_trials_of_settings_that_no_figure_draws_keep_their_curves():
         for seed in range(50, 62)
         for step in (10, 20, 30)
     ]
-    table = pd.DataFrame(points, columns=["figure", "panel", "seed", "step"])
+    table = pd.DataFrame(points, columns=["figure", "panel", "seed", "step"]).assign(configuration="i")
+    assert len(training_curves_zoo._thinned(table.assign(configuration="*iii"))) == len(table)
     kept = training_curves_zoo._thinned(table).groupby(["figure", "seed"])["step"].agg(list)
     whole = [10, 20, 30]
     assert list(kept[training_curves_zoo.DRAWN]) == [whole] * 12

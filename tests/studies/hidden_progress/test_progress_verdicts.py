@@ -200,13 +200,14 @@ def test_a_staircase_of_one_step_fails():
 
 
 def curves(cells, **columns):
-    """Return one row per trial for each panel; a cell is (configuration, batch size, rate, trials, columns)."""
+    """Return two points per trial for each panel; a cell is (configuration, batch size, rate, trials, columns)."""
     found = []
     for name, batch, rate, trials, own in cells:
         base = {"configuration": name, "training.batch_size": batch, "training.learning_rate": rate}
         base |= {"task.n": 50, "task.k": 3, "panel": f"({name}) {batch} {rate}", "step": 1}
-        base |= {"solved_at": 100.0, "leaves": 80.0, "ends": 100.0, "learns": 100.0}
-        found.append(pd.DataFrame({**base, **columns, **own, "seed": range(trials)}))
+        base |= {"solved_at": 100.0, "leaves": 80.0, "ends": 100.0, "learns": 100.0, "error": 0.5}
+        point = pd.DataFrame({**base, **columns, **own, "seed": range(trials)})
+        found += [point, point.assign(step=point["step"] + 99)]
     return {"table": pd.concat(found)}
 
 
@@ -227,7 +228,15 @@ def test_panels_with_a_plateau_are_counted():
         "fails",
     ]
     assert verdict(zoo.plateau_then_cliff, shown(7, leaves=80.0)) == "holds"
+    assert verdict(zoo.plateau_then_cliff, shown(8, error=0.475)) == "fails"  # a long, but straight descent
+    assert verdict(zoo.plateau_then_cliff, shown(8, leaves=40.0)) == "fails"  # flat, but not long
     assert verdict(zoo.plateau_then_cliff, curves([("i", 32, 0.5, 25, {})])) == "undecided"
+
+
+def test_errors_of_a_curve_are_averages_between_its_points():
+    steps, falls = np.array([20, 40, 60, 80]), np.array([0.4975, 0.4925, 0.4875, 0.4825])  # a straight line
+    curve = pd.DataFrame({"panel": "a", "seed": 0, "step": steps, "error": falls, "leaves": 80.0})
+    assert zoo._middles(curve) == pytest.approx([0.49])
 
 
 def minimal(counts, other):
@@ -318,7 +327,8 @@ def test_transformers_must_learn_after_a_plateau():
     cells = [(*one, 30, {}) for one in zoo.TRANSFORMERS]
     assert verdict(zoo.transformer, curves(cells)) == "holds"
     assert verdict(zoo.transformer, curves(cells, leaves=20.0)) == "holds in part"
-    assert verdict(zoo.transformer, curves(cells, leaves=20.0, solved_at=np.nan)) == "fails"
+    assert verdict(zoo.transformer, curves(cells, error=0.475)) == "holds in part"
+    assert verdict(zoo.transformer, curves(cells, leaves=20.0, error=0.475, solved_at=np.nan)) == "fails"
     assert verdict(zoo.transformer, curves(cells, ends=np.nan)) == "undecided"
     assert verdict(zoo.transformer, curves([(*one[:3], 25, {}) for one in cells])) == "undecided"
 

@@ -12,7 +12,7 @@ from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, attempt, by_rates, by_share, combine, decided, higher, table
 from elegans.models import Sinusoid
-from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, enough
+from elegans.studies.hidden_progress.rules import CONTINUOUS, FLAT, PLATEAU, by_bounds, by_middle, enough, middle_errors
 
 SHOWN = {
     ("i", 32, 0.5): "",
@@ -46,49 +46,81 @@ SETTING = "(50, 3), batch sizes and learning rates of the figure; not stated: nu
 
 @claim(
     id="progress/plateau-then-cliff",
-    statement="For almost all networks the error stays flat near chance for a long time and then falls quickly.",
+    statement="In almost all panels of figure 5.1 the error stays flat near chance for a long time and then falls "
+    "quickly. The source excepts the networks (v) and (vi), which the figure does not show.",
     source="section 5.3.1; figures 5.1 (left), 5.3 and B.2",
-    setting=f"the eight panels of figure 5.1: {SETTING}, what makes a plateau, smoothing",
-    rule="The plateau's share is the time until the error is below 45% for good over the time until it is below 5% "
-    "for good, with errors averaged over at least 1024 examples, over the trials that reach 5%, at least 13. A panel "
-    "has a plateau if the interval of the median (25 trials or more, 2% over the panels) is above 1/2, and none if it "
-    "is below 1/4 (our choice; a straight line has 0.11). Network (x) is sin 2z. Holds if seven of eight panels have "
-    "one, or six of seven without the transformer's, and no panel is without; fails if fewer than five have one.",
-    revised="The error rate was 5%; now the total is 2%. The verdict is the same.",
+    setting=f"the eight panels of figure 5.1: {SETTING}, what makes a plateau. The source measures errors on 8192 "
+    "fixed examples; ours are averages over minibatches",
+    rule="The initial phase lasts until the error, averaged over at least 1024 examples, is below 45% for good. A "
+    "panel has a plateau if the phase is flat and long: its middle fifth has a median error above 48.75%, the limit "
+    "for z^k and ReLU networks (a straight line has 47.5%), and it takes a median share above 1/2 of the time to 5% (a "
+    "straight line takes 0.11). A panel lacks one if the error is below 48.75% or the share below 1/2, and has none if "
+    "the error is below 48.75% or the share below 1/4 (all limits are our choice). Medians are over the trials that "
+    "reach 5% for good, at least 13 of 25 or more; order-statistic limits, 2% over both measures of all panels. "
+    "Network (x) is sin 2z. Holds if seven of eight panels have a plateau, or six of seven without the transformer's, "
+    "and no panel has none; fails if at most four panels do not lack one.",
+    revised="The error rate was 5%; now the total is 2%. Only the share decided, and the claim held. But (vi) at B = 1 "
+    "has a share of 0.72 without a plateau, so the phase must now be flat too. We knew the tables, whose 30 trials "
+    "per panel are too few for this: the claim is undecided.",
 )
 def plateau_then_cliff(tables: Tables) -> Verdict:
-    parts, missing = {}, []
+    parts, missing, level = {}, [], LEVEL / (2 * len(SHOWN))
     for (name, batch, rate), named in SHOWN.items():
         try:
-            rows = _trials(tables, name, batch, rate, named=named)
+            rows = _curves(tables, name, batch, rate, named=named)
         except InsufficientData:
             missing.append(name)
             continue
-        reached = rows.dropna(subset="ends")
-        needs = f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
-        at_least(math.ceil(TRIALS / 2), reached, needs)
-        shares = reached["leaves"] / reached["ends"]
-        parts[f"({name}), B = {batch}"] = by_middle(
-            "the share of the plateau", shares, above=PLATEAU, level=LEVEL / len(SHOWN)
-        )
+        parts[f"({name}), B = {batch}"] = _plateau(rows, f"({name})", level)
     at_least(7, parts, "25 trials in each panel of figure 5.1, but for the transformer's")
-    count = sum(part.verdict == HOLDS for part in parts.values())
-    fewest = sum(part.verdict != FAILS for part in parts.values())
-    none = [name for name, part in parts.items() if part.numbers["interval"][1] < CONTINUOUS]
-    listed = ", ".join(f"{name}: {part.numbers['estimate']:.2f}" for name, part in parts.items())
-    because = f"{count} of {len(parts)} panels have a plateau by the interval of its median share ({listed})"
+    count, lacking = (sum(part.verdict == word for part in parts.values()) for word in (HOLDS, FAILS))
+    none = [name for name, part in parts.items() if part.numbers["none"]]
+    listed = "; ".join(f"{name}: {part.because}" for name, part in parts.items())
+    because = f"{count} of {len(parts)} panels have a plateau by their medians' intervals, {len(none)} none ({listed})"
     needed = 7 if "*iii" not in missing else 6
-    numbers = {name: part.numbers for name, part in parts.items()} | {"without": missing}
-    needs = f"at least {needed} panels above {PLATEAU:g}; the transformer's is {'missing' if missing else 'there'}"
-    return decided(count >= needed and not none, fewest < 5, because, numbers, LEVEL, needs)
+    numbers = {name: {"verdict": part.verdict, **part.numbers} for name, part in parts.items()}
+    still_open = [name for name, part in parts.items() if part.verdict == UNDECIDED]
+    needs = f"at least {needed} panels with a plateau; more trials at {'; '.join(still_open)}"
+    holds, too_few = count >= needed and not none, len(parts) - lacking < 5
+    return decided(holds, too_few, because, numbers | {"without": missing}, LEVEL, needs)
+
+
+def _plateau(rows: pd.DataFrame, name: str, level: float) -> Verdict:
+    """Decide whether the initial phase of a panel is flat and long, over the trials whose error reaches 5%."""
+    rows, least = rows[rows["ends"].notna()], math.ceil(TRIALS / 2)
+    last = rows.groupby(["panel", "seed"]).last()
+    at_least(least, last, f"panels in which half of the trials reach an error of 5%: {name} has {len(last)}")
+    flat = by_middle("the error in the middle", _middles(rows), above=FLAT, level=level, least=least)
+    shares = last["leaves"] / last["ends"]
+    long = by_middle("the share of the time", shares, above=PLATEAU, level=level, least=least)
+    none = flat.verdict == FAILS or long.numbers["interval"][1] < CONTINUOUS
+    middle, share = flat.numbers["estimate"], long.numbers["estimate"]
+    because = f"error {100 * middle:.1f}%, share {share:.2f}"
+    numbers = {
+        **long.numbers,
+        "none": none,
+        "middle": middle,
+        "middle_interval": flat.numbers["interval"],
+    }
+    words = {flat.verdict, long.verdict}
+    return decided(words == {HOLDS}, FAILS in words, because, numbers, 2 * level, "more trials")
+
+
+def _middles(rows: pd.DataFrame) -> list[float]:
+    """Return each trial's error in the middle of its initial phase; errors are averages since the step before."""
+    steps = rows["step"].astype(float)
+    before = steps.groupby([rows["panel"], rows["seed"]]).shift(fill_value=0.0)
+    return middle_errors(rows.assign(step=(steps + before) / 2))
 
 
 @claim(
     id="progress/minimal-networks-sometimes-converge",
     statement="Networks just wide enough to represent the parity solve it in a fair share of the runs.",
     source="figure B.2, third row; section 5.1",
-    setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}; also at smaller rates than the printed 0.1 "
-    "(0.01 for (*ii)), and from Glorot's initial scale",
+    setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}; printed: rate 0.1 (0.01 for "
+    "(*ii)), the scale by 'the Xavier initialization convention (Glorot & Bengio)', which also names the usual default "
+    "of software. We take its 1/sqrt(fan-in), also at smaller rates; a tenth of the printed rate also from Glorot's "
+    "scale. The printed rate from Glorot's scale is not run",
     rule="For each setting and learning rate (the printed one; 0.3, 0.1 and 0.01 of it; and 0.1 of it from Glorot's "
     "initial scale), of 25 trials or more: holds if over 20% are solved, fails if under 10% are (the first is the "
     "source's limit for its robust space, the second ours). Exact one-sided limits, 2% over the 30 cells. Trials that "
@@ -96,16 +128,10 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     "runs get stuck, as the source adds, is not judged: 10^5 steps do not tell a stuck network from a slow one. So a "
     "failing cell is open if no trial diverges, the network's median time at the next larger rate is over 10^4 steps, "
     "and no smaller rate holds.",
-    revised="One solved trial of 30, which fresh seeds can produce by chance, made a setting undecided that would "
-    "otherwise have failed. The rule also did not report divergence, and its error rate was 5%, not 2%. Only the "
-    "printed learning rates were run, and the claim failed before and after that change. Smaller rates and another "
-    "initial scale are now each judged on new seeds, since a trial run showed that networks (vii), (viii), (xi) and "
-    "(xii) solve the task at a tenth of the printed rate. A setting held if over 5% but not all of its trials were "
-    "solved; it now holds at over 20%. It failed under 25%, and now fails under 10%. The verdict was fails; the claim "
-    "now holds in part: at a tenth of the printed rate for all but the ReLU network. The statement said that the other "
-    "runs get stuck, which no part of the rule reads. Cells at small rates failed although the limit of 10^5 steps may "
-    "have ended them too early; they are now open, and the verdict is the same. The rule was changed after the tables "
-    "had been seen.",
+    revised="At the printed rates alone the claim failed, also when the error rate of 5% became 2%. Smaller rates and "
+    "Glorot's scale were added after a trial run in which they worked, and judged on new seeds. The limits were 5% and "
+    "25%; they are now 20% and 10%. Cells at small rates failed and are now open; that runs get stuck is no longer "
+    "stated. We changed these rules knowing the tables.",
 )
 def minimal(tables: Tables) -> Verdict:
     cells, lost = {}, []
@@ -233,26 +259,26 @@ def _learned(tables: Tables, name: str, batch: int, rate: float) -> Verdict:
     statement="A transformer of one block trained with Adam learns (50, 3) and shows the same plateau.",
     source="figures 5.1 (left), B.2 (fourth row) and B.6 (bottom)",
     setting=f"width 1024, 128 heads of size 8: {SETTING}, the width of the MLP, the scale of the embeddings",
-    rule="At each of the three printed settings, over 80% of 26 trials or more are solved, and the median share of "
-    "the plateau is above 1/2 (our choice), over the trials whose error reaches 5%, at least 13. Limits at 2% over the "
-    "six.",
-    revised="Trials that never reached an error of 5% counted as long plateaus. The rule also asked for 14 trials, "
-    "although fewer than 26 cannot decide it. The claim was undecided before and after this change, without a run.",
+    rule="At each of the three printed settings, over 80% of 28 trials or more are solved, and the initial phase is "
+    "flat and long, as in the claim on figure 5.1: a median error above 48.75% in its middle and a median share above "
+    "1/2 of the time to 5% (all limits are our choice). Limits at 2% over the "
+    "nine.",
+    revised="Trials that never reached an error of 5% counted as long plateaus, and the share of the time alone "
+    "decided. The rule also asked for 14 trials, although fewer than 28 cannot decide it. The claim was undecided "
+    "before and after these changes, without a run.",
 )
 def transformer(tables: Tables) -> Verdict:
-    parts, missing, level = {}, [], LEVEL / (2 * len(TRANSFORMERS))
+    parts, missing, level = {}, [], LEVEL / (3 * len(TRANSFORMERS))
     for name, batch, rate in TRANSFORMERS:
         try:
-            rows = _trials(tables, name, batch, rate, least=FEWEST)
+            rows = _curves(tables, name, batch, rate, least=enough(MOST, level))
         except InsufficientData as lacking:
             missing.append(str(lacking))
             continue
-        solved, setting = int(rows["solved_at"].notna().sum()), f"B = {batch}, rate {rate:g}"
-        parts[f"{setting}: solved"] = by_share("solved", solved, len(rows), above=MOST, level=level)
-        reached = rows.dropna(subset="ends")
-        shares, least = reached["leaves"] / reached["ends"], math.ceil(TRIALS / 2)
-        plateau = attempt(by_middle, "the plateau", shares, above=PLATEAU, level=level, least=least)
-        parts[f"{setting}: plateau"] = plateau
+        last, setting = rows.groupby(["panel", "seed"]).last(), f"B = {batch}, rate {rate:g}"
+        solved = int(last["solved_at"].notna().sum())
+        parts[f"{setting}: solved"] = by_share("solved", solved, len(last), above=MOST, level=level)
+        parts[f"{setting}: plateau"] = attempt(_plateau, rows, f"({name})", level)
     if missing:
         raise InsufficientData("; ".join(missing))
     return combine(parts)
@@ -308,11 +334,20 @@ def _trials(
     tables: Tables, name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS, figure: str = ""
 ) -> pd.DataFrame:
     """Return one row per trial of a panel at (50, 3), of any figure by default."""
+    rows = _curves(tables, name, batch, rate, named=named, least=least, figure=figure)
+    return rows.groupby(["panel", "seed"]).last()
+
+
+def _curves(
+    tables: Tables, name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS, figure: str = ""
+) -> pd.DataFrame:
+    """Return the points of all curves of a panel at (50, 3), of any figure by default."""
     needs = f"{least} trials of ({name}) at (50, 3), B = {batch}, rate {rate:g}"
     where = {"task__n": 50, "task__k": 3, "training__batch_size": batch, "training__learning_rate": rate}
     rows = table(tables, "table", needs, configuration=name, **where, **({"figure": figure} if figure else {}))
-    rows = rows[rows["panel"].str.contains(named, regex=False)].groupby(["panel", "seed"]).last()
-    return at_least(least, rows, needs)
+    rows = rows[rows["panel"].str.contains(named, regex=False)]
+    at_least(least, rows[["panel", "seed"]].drop_duplicates(), needs)
+    return rows
 
 
 CLAIMS = (plateau_then_cliff, minimal, extreme_batches, large_models, transformer, doubled)
