@@ -45,7 +45,10 @@ LEARNED = 0.45
 TRIALS = 14
 MUCH = 2.0
 """The ratio of two times above which one is much longer (our choice)."""
-SETTING = "ReLU of width 100, rate 0.1, (50, 3), 5 seeds, accuracy on clean examples; not stated: B, p, length"
+SETTING = (
+    "ReLU of width 100, rate 0.1, (50, 3), 5 seeds, accuracy on clean examples, p up to 49%; not stated: B, the other "
+    "p, length"
+)
 
 
 def noisy(

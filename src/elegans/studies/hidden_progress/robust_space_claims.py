@@ -22,8 +22,8 @@ PART = "the part scale"
 
 SETTING = (
     "n = 10, 20, 30, k = 2, 3, 4, B = 1, 2, 4, ..., 1024, uniform, Gaussian and Bernoulli initialisation, hinge, "
-    "square and cross-entropy loss, learning rates 0.001 to 1, 25 trials, 10^5 steps; not stated: biases, scale of the "
-    "initial weights"
+    "square and cross-entropy loss, learning rates 0.001 to 1, 25 trials, 10^5 steps, initial scales by the 'Xavier' "
+    "and 'Kaiming' conventions, for biases too; not stated: which of their scales, which biases are trained"
 )
 
 
