@@ -10,6 +10,7 @@ from scipy import stats
 
 import elegans as el
 from elegans import theory
+from elegans.studies.hidden_progress import progress_lemmas
 
 
 def recovered(n, k, batch, trials):
@@ -126,6 +127,15 @@ def test_the_printed_theorem_on_fixed_features_cannot_hold_for_the_zero_one_loss
     for support in itertools.combinations(range(n), k):
         y = theory.sign_table(n)[:, support].prod(axis=1)
         assert min(np.mean(np.sign(u * feature) != y) for u in (-norm, norm)) <= 0.5 < 1 - epsilon
+
+
+@pytest.mark.parametrize("norm", [0.1, 1e-6])
+def test_all_parities_as_features_have_no_zero_one_loss_at_any_norm(norm):
+    n, k = 6, 3
+    supports = list(itertools.combinations(range(n), k))
+    x = theory.sign_table(n).astype(float)
+    assert progress_lemmas._error_of_parities(x, supports, norm) == 0
+    assert progress_lemmas._error_of_parities(x, supports, 0) == 1  # an output of 0 counts as wrong
 
 
 def test_a_parity_among_the_features_is_seen_and_the_bound_is_about_the_others():

@@ -263,6 +263,24 @@ def fixed_features(n: int, embeddings: int, steps: int, first_seed: int) -> Rows
         for one in supports
     ]
     yield check(FIXED, f"0-1 loss: 1 - epsilon less a constant feature's error{PRINTED}", 1 - epsilon - max(errors), 0)
+    yield check(
+        FIXED,
+        f"0-1 loss: 1 - epsilon less the largest error with all parities as features{PRINTED}",
+        1 - epsilon - _error_of_parities(x, supports, epsilon / 2),
+        0,
+    )
+
+
+def _error_of_parities(x: np.ndarray, supports: Sequence[tuple[int, ...]], norm: float) -> float:
+    """Return the largest 0-1 loss over parities when all of them are the features, scaled to norm 1.
+
+    The readout is the parity's own feature times ``norm``. As D = C(n, k), any norm below epsilon meets the hypothesis
+    of Theorem 5.6.
+    """
+    parities = np.stack([x[:, list(one)].prod(axis=1) for one in supports], axis=1)
+    features = parities / np.linalg.norm(parities, axis=1, keepdims=True)
+    outputs = features @ (norm * np.eye(len(supports)))
+    return float((np.sign(outputs) != parities).mean(axis=0).max())
 
 
 def _embedding(generator: np.random.Generator, x: np.ndarray, *, tangent: bool) -> np.ndarray:
