@@ -191,13 +191,14 @@ def test_a_time_limit_ends_training_with_the_rate_near_zero():
     assert networks.step == before
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_prediction_of_a_row_ignores_its_neighbours(dtype):
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 2e-7), ("float64", 0)])
+def test_the_prediction_of_a_row_ignores_its_neighbours(dtype, rounding):
+    """In single precision, products round by a row's place on processors with AVX2 alone; outputs are below 1."""
     networks, data, targets = made(count=200, dtype=dtype)
     networks.train(data, targets)
     together = networks.outputs(data)
-    np.testing.assert_array_equal(networks.outputs(data[[150]])[:, 0], together[:, 150])
-    np.testing.assert_array_equal(networks.outputs(data[::-1])[:, ::-1], together)
+    np.testing.assert_allclose(networks.outputs(data[[150]])[:, 0], together[:, 150], rtol=0, atol=rounding)
+    np.testing.assert_allclose(networks.outputs(data[::-1])[:, ::-1], together, rtol=0, atol=rounding)
 
 
 def test_unseen_levels_read_as_the_mean_embedding():

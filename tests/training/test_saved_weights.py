@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from safetensors import safe_open
@@ -62,8 +63,9 @@ def test_a_file_of_another_format_is_refused(tmp_path):
         el.Outcome(TRIAL, "unsolved").save(tmp_path / "y")
 
 
-@pytest.mark.parametrize("engine", ["fused", "jax"])
-def test_checkpoints_are_taken_at_their_steps_and_exported(engine, tmp_path):
+@pytest.mark.parametrize(("engine", "ulps"), [("fused", 0), ("jax", 2)])
+def test_checkpoints_are_taken_at_their_steps_and_exported(engine, ulps, tmp_path):
+    """XLA compiles shorter and longer trainings to programs that may round differently, by processor."""
     probes = [el.probes.Checkpoints(steps=(1, 7, 30)), el.probes.WeightMovement(every=15)]
     el.run(el.grid(TRIAL, {}, seeds=2), store=tmp_path / "runs.db", probes=probes, engine=engine, progress=False)
     folder = tmp_path / "weights"
@@ -77,7 +79,8 @@ def test_checkpoints_are_taken_at_their_steps_and_exported(engine, tmp_path):
         assert store.outcome(TRIAL).measures["weight-movement"]["step"] == [0, 15, 30, 40]
     at_seven = el.train(TRIAL.replace("training.steps", 7), engine=engine).weights
     kept = el.load_network(folder / f"{TRIAL.identity[:12]}-7.safetensors").weights
-    assert all((kept[name] == array).all() for name, array in at_seven.items())
+    for name, array in at_seven.items():
+        np.testing.assert_array_max_ulp(kept[name], array, ulps)
 
 
 def test_without_checkpoints_there_is_nothing_to_export(tmp_path):

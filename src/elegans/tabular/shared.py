@@ -125,7 +125,11 @@ class SharedNetworks:
         return views
 
     def outputs(self, rows: Encoded, threads: int | None = None) -> Float[np.ndarray, "members rows heads"]:
-        """Return each member's outputs on rows; a row's outputs do not depend on the other rows."""
+        """Return each member's outputs on rows; a row's outputs do not depend on the other rows.
+
+        In float32 this is so up to rounding: on processors with AVX2 but not AVX-512, OpenBLAS rounds products by a
+        row's place among the others.
+        """
         values = self.values.copy()
         embeddings = self.parts(values)["embeddings"]
         for begin, end in self.inputs.embedded_ranges:  # the last level of each range is for unseen values
