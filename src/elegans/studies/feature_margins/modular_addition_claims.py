@@ -102,7 +102,9 @@ def _late_slopes(rows: pd.DataFrame, ends: "pd.Series[float]") -> "pd.Series[flo
     """Return each seed's slope of ln(1 - ratio) on ln(steps) over the last quarter of the steps."""
     steps = rows["step"].max()
     start = rows[rows["step"] <= 0.75 * steps].sort_values("step").groupby("seed").last().reindex(ends.index)
-    return np.log((1 - ends).clip(lower=1e-12) / (1 - start["ratio"]).clip(lower=1e-12)) / np.log(steps / start["step"])
+    gaps = (1 - ends).clip(lower=1e-12) / (1 - start["ratio"]).clip(lower=1e-12)
+    slopes: pd.Series[float] = np.log(gaps) / np.log(steps / start["step"])
+    return slopes
 
 
 @claim(

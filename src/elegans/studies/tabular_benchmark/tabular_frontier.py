@@ -309,7 +309,8 @@ def decay_little(tables: Tables) -> Verdict:
 def _shrinks(rows: "pd.Series[int]") -> "pd.Series[float]":
     """Return learning rate times weight decay times steps for samples of so many rows."""
     model, decay = TabularNetwork(hidden=(1,)), DECAY.pairs[0][1]
-    return model.learning_rate * decay * model.epochs * np.ceil(rows / model.batch_size)
+    product: pd.Series[float] = model.learning_rate * decay * model.epochs * np.ceil(rows / model.batch_size)
+    return product
 
 
 def _little_where_decay_acts(pairs: pd.DataFrame) -> Verdict:
