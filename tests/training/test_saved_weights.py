@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from safetensors import safe_open
@@ -63,9 +62,9 @@ def test_a_file_of_another_format_is_refused(tmp_path):
         el.Outcome(TRIAL, "unsolved").save(tmp_path / "y")
 
 
-@pytest.mark.parametrize(("engine", "ulps"), [("fused", 0), ("jax", 2)])
-def test_checkpoints_are_taken_at_their_steps_and_exported(engine, ulps, tmp_path):
-    """XLA compiles shorter and longer trainings to programs that may round differently, by processor."""
+@pytest.mark.parametrize("engine", ["fused", "jax"])
+def test_checkpoints_are_taken_at_their_steps_and_exported(engine, tmp_path):
+    """The shorter trials are trained two at a time too: on some processors XLA rounds a single one differently."""
     probes = [el.probes.Checkpoints(steps=(1, 7, 30)), el.probes.WeightMovement(every=15)]
     el.run(el.grid(TRIAL, {}, seeds=2), store=tmp_path / "runs.db", probes=probes, engine=engine, progress=False)
     folder = tmp_path / "weights"
@@ -77,10 +76,13 @@ def test_checkpoints_are_taken_at_their_steps_and_exported(engine, ulps, tmp_pat
     assert {file.name for file in folder.iterdir()} == names
     with el.Store(tmp_path / "runs.db") as store:
         assert store.outcome(TRIAL).measures["weight-movement"]["step"] == [0, 15, 30, 40]
-    at_seven = el.train(TRIAL.replace("training.steps", 7), engine=engine).weights
+    short, file = TRIAL.replace("training.steps", 7), tmp_path / "short.db"
+    el.run(el.grid(short, {}, seeds=2), store=file, probes=probes[:1], engine=engine, progress=False)
+    with el.Store(file) as store:
+        store.export_weights(tmp_path / "short")
+    at_seven = el.load_network(tmp_path / "short" / f"{short.identity[:12]}-7.safetensors").weights
     kept = el.load_network(folder / f"{TRIAL.identity[:12]}-7.safetensors").weights
-    for name, array in at_seven.items():
-        np.testing.assert_array_max_ulp(kept[name], array, ulps)
+    assert all((kept[name] == array).all() for name, array in at_seven.items())
 
 
 def test_without_checkpoints_there_is_nothing_to_export(tmp_path):

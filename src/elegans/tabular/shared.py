@@ -127,8 +127,8 @@ class SharedNetworks:
     def outputs(self, rows: Encoded, threads: int | None = None) -> Float[np.ndarray, "members rows heads"]:
         """Return each member's outputs on rows; a row's outputs do not depend on the other rows.
 
-        In float32 this is so up to rounding: on processors with AVX2 but not AVX-512, OpenBLAS rounds products by a
-        row's place among the others.
+        In float32 this is so up to rounding: OpenBLAS's kernels for processors with AVX2 but not AVX-512 (Haswell)
+        round products by a row's place among the others.
         """
         values = self.values.copy()
         embeddings = self.parts(values)["embeddings"]
